@@ -1,0 +1,29 @@
+PYTHON ?= python
+N ?= 1000
+
+.PHONY: test check lint golden fuzz demo
+
+# The tests that say in a minute whether the tree is sound.
+test:
+	$(PYTHON) -m pytest tests/test_layers.py tests/test_doctests.py
+
+# All of CI, in a fresh environment.
+check:
+	bash .ci/run
+
+lint:
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m mypy
+
+# Rewrite the golden files; the diff is for review.
+golden:
+	$(PYTHON) -m pytest --golden
+
+# New random examples for each property: make fuzz N=5000
+fuzz:
+	$(PYTHON) -m pytest -n auto -m hypothesis --fuzz $(N)
+
+# Train on handwritten digits.
+demo:
+	gtensor demo

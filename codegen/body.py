@@ -1,0 +1,247 @@
+"""The inside of a kernel function: scalar statements as C, shared by row kernels and products.
+
+In comes a step with its signature; the writers of rows.py and gemm.py call `Body` statement by statement
+inside the loops they open. Goes out: lines of C, and `needs`, which names the helper functions they call.
+Law: one statement of the program is one statement of the C, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .cexpr import REDUCERS, literal
+from .ctext import VARIABLES, Code, Names, affine, extent, size
+from .nest import hint
+from .program import (
+    Access,
+    Accumulate,
+    Assign,
+    Buffer,
+    Check,
+    Counter,
+    Extent,
+    Gemm,
+    Load,
+    RowKernel,
+    Stmt,
+    Store,
+)
+from .signature import Signature, local
+
+FLOATS = ("f32", "f64")
+
+_ASSIGN = {"sum": "+=", "prod": "*="}
+_ASSIGN_BITS = {"any": "|=", "all": "&="}
+
+_RANGES = {"u8": (0, 256), "b1": (0, 2), "i32": (-(2**31), 2**31), "i64": (-(2**63), 2**63)}
+"""Integer tag -> lowest value and first value above: a test outside of it would be always true."""
+
+
+def fold(op: str, tag: str, so_far: str, value: str) -> str:
+    """`so_far = op(so_far, value);`.
+
+    >>> fold("sum", "f32", "s", "x"), fold("max", "f32", "s", "x"), fold("sum", "i32", "s", "x")
+    ('s += x;', 's = gt_max_f32(s, x);', 's = gt_add_i32(s, x);')
+    """
+    short = _ASSIGN_BITS.get(op) or (_ASSIGN.get(op) if tag in FLOATS else None)
+    if short:
+        return f"{so_far} {short} {value};"
+    return f"{so_far} = {REDUCERS[op].combine.format(so_far, value, t=tag)};"
+
+
+def neutral(op: str, tag: str) -> str:
+    """The neutral element of a reducer as C: `0.0f`, `-INFINITY`, `INT32_MIN`."""
+    text = REDUCERS[op].initial(tag)
+    return literal(float(text), tag) if tag in FLOATS and text.isdigit() else text
+
+
+def converted(value: str, source: str, target: str) -> str:
+    """A value as another dtype; what C converts without loss it may convert by itself.
+
+    >>> converted("s", "f64", "f32"), converted("s", "f32", "f64")
+    ('gt_cast_f64_f32(s)', 's')
+    """
+    free = source == target or (source, target) == ("f32", "f64")
+    return value if free else f"gt_cast_{source}_{target}({value})"
+
+
+def loop(counter: str, end: str, start: str = "0", step: str = "") -> str:
+    """The head of a for loop."""
+    walk = f"{counter} += {step}" if step else f"++{counter}"
+    return f"for (int64_t {counter} = {start}; {counter} < {end}; {walk})"
+
+
+class Body:
+    """The statements of one kernel under way.
+
+    `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
+    it opens loops.
+    """
+
+    def __init__(self, step: RowKernel | Gemm, signature: Signature, table: Mapping[str, Buffer]) -> None:
+        self.step = step
+        self.signature = signature
+        self.table = table
+        self.code = Code()
+        self.names = Names(dim.name for dim in signature.dims)
+        self.pointers: dict[str, str] = {}
+        self.params: list[str] = []
+        for param in signature.params:
+            name = self.names.new(param.buffers[0])
+            self.pointers |= dict.fromkeys(param.buffers, name)
+            self.params.append(name)
+        self.counters: list[str] = []
+        self.needs: set[tuple[Any, ...]] = {("fail",)} if signature.fails else set()
+        self._vars: dict[str, tuple[str, str]] = {}
+        self._running: dict[str, tuple[str, str]] = {}
+
+    # ---- variables ----
+
+    def define(self, var: str, tag: str, subscript: str = "") -> str:
+        """A C name for a variable of the program."""
+        name = self.names.new(hint(var), subscript)
+        self._vars[var] = (name, tag)
+        return name
+
+    def value(self, var: str) -> str:
+        """The C of a variable or literal."""
+        return self._vars[var][0] if var in self._vars else var
+
+    def tag(self, var: str, otherwise: str) -> str:
+        """The dtype of a variable; a literal has the one that is asked for."""
+        return self._vars[var][1] if var in self._vars else otherwise
+
+    def subscript(self, strides: Sequence[Extent] | None = None) -> str:
+        """The counters as a subscript: of those axes along which an access moves, or of all."""
+        moving = (
+            self.counters if strides is None else [c for c, s in zip(self.counters, strides, strict=True) if s != 0]
+        )
+        return "".join(c for c in moving if c != "0") or "0"
+
+    # ---- memory ----
+
+    def place(self, access: Access) -> str:
+        """The index expression of an access."""
+        terms = list(zip(self.counters, access.strides, strict=True))
+        terms += [(self._index(var), stride) for var, stride in access.index]
+        return affine(terms, access.offset)
+
+    def _index(self, var: str) -> str:
+        wide = self.tag(var, "i64") == "i64"
+        return self.value(var) if wide else f"(int64_t){self.value(var)}"
+
+    def element(self, access: Access) -> str:
+        """The element as a C lvalue."""
+        return f"{self.pointers[access.buffer]}[{self.place(access)}]"
+
+    # ---- statements ----
+
+    def all(self, stmts: Iterable[Stmt]) -> None:
+        """Write statements in order."""
+        for stmt in stmts:
+            _WRITERS[type(stmt)](self, stmt)
+
+    def load(self, stmt: Load) -> None:
+        """`const float x_ij = x[784 * i + j];`"""
+        source = self.element(stmt.access)
+        name = self.define(stmt.var, stmt.dtype, self.subscript(stmt.access.strides))
+        self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {source};")
+
+    def assign(self, stmt: Assign) -> None:
+        """`const float h = gt_tanh_f32(z);`"""
+        expr = stmt.expr
+        text = expr.template.format(*(self.value(arg) for arg in expr.args), t=expr.t, r=expr.r)
+        name = self.define(stmt.var, stmt.dtype, self.subscript())
+        self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {_bare(text)};", stmt.note)
+
+    def count(self, stmt: Counter) -> None:
+        """The loop counter itself serves as the variable."""
+        self._vars[stmt.var] = (self.counters[stmt.axis], "i64")
+
+    def store(self, stmt: Store) -> None:
+        """`y[784 * i + j] = h;`"""
+        self.code.add(f"{self.element(stmt.access)} = {self.value(stmt.value)};")
+
+    def accumulate(self, stmt: Accumulate) -> None:
+        """`y[j] += h;`, or into the running variable of a one-element target."""
+        target, tag = self._running[stmt.access.buffer]
+        so_far = target if local(self.step, stmt.access.buffer, self.table) else f"{target}[{self.place(stmt.access)}]"
+        value = converted(self.value(stmt.value), self.tag(stmt.value, tag), tag)
+        self.code.add(fold(stmt.op, tag, so_far, value), stmt.note)
+
+    def check(self, stmt: Check) -> None:
+        """Leave the kernel when a value is out of range."""
+        tag, name = self.tag(stmt.var, "i64"), self.value(stmt.var)
+        lowest, above = _RANGES[tag]
+        tests = [f"{name} < {extent(stmt.low)}"] if stmt.low > lowest else []
+        tests += [f"{name} >= {extent(stmt.high)}"] if not isinstance(stmt.high, int) or stmt.high < above else []
+        if tests:
+            self.code.add(f"if ({' || '.join(tests)})", stmt.note)
+            self.code.add(f"    return gt_bad_index(args, {stmt.node}, {name});")
+
+    # ---- accumulators ----
+
+    def start(self) -> None:
+        """Give every accumulator its first value."""
+        for item in self.step.accumulators:
+            buffer, pointer = self.table[item.buffer], self.pointers[item.buffer]
+            tag = self.table[item.scratch].dtype if item.scratch else buffer.dtype
+            keep = item.start == "keep"
+            if local(self.step, item.buffer, self.table):
+                name = self.names.new(f"{item.buffer}_total")
+                self._running[item.buffer] = (name, tag)
+                first = converted(f"{pointer}[0]", buffer.dtype, tag) if keep else neutral(item.op, tag)
+                self.code.add(f"{VARIABLES[tag]} {name} = {first};")
+                continue
+            target = self.pointers[item.scratch] if item.scratch else pointer
+            self._running[item.buffer] = (target, tag)
+            if not keep:
+                self.over(buffer, f"{target}[@] = {neutral(item.op, tag)};")
+            elif item.scratch:
+                self.over(buffer, f"{target}[@] = {converted(f'{pointer}[@]', buffer.dtype, tag)};")
+
+    def finish(self) -> None:
+        """Write the running values that live elsewhere to their targets, and say that all went well."""
+        for item in self.step.accumulators:
+            buffer, pointer = self.table[item.buffer], self.pointers[item.buffer]
+            running, tag = self._running[item.buffer]
+            if local(self.step, item.buffer, self.table):
+                self.code.add(f"{pointer}[0] = {converted(running, tag, buffer.dtype)};")
+            elif item.scratch:
+                self.over(buffer, f"{pointer}[@] = {converted(f'{running}[@]', tag, buffer.dtype)};")
+        if self.signature.fails:
+            self.code.add("return GT_OK;")
+
+    def over(self, buffer: Buffer, line: str) -> None:
+        """A loop over all elements of a buffer; `@` in the line is the counter."""
+        self.names.push()
+        counter = self.names.counter()
+        self.code.open(loop(counter, size(buffer.shape)), brace=False)
+        self.code.add(line.replace("@", counter))
+        self.code.close()
+        self.names.pop()
+
+
+def _bare(text: str) -> str:
+    """An expression without parentheses around all of it.
+
+    >>> _bare("(a + b)"), _bare("(a) + (b)")
+    ('a + b', '(a) + (b)')
+    """
+    depth = 0
+    for place, c in enumerate(text):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            return text[1:-1] if c == ")" and place == len(text) - 1 and text[0] == "(" else text
+    return text
+
+
+_WRITERS: dict[type, Callable[[Body, Any], None]] = {
+    Load: Body.load,
+    Assign: Body.assign,
+    Counter: Body.count,
+    Store: Body.store,
+    Accumulate: Body.accumulate,
+    Check: Body.check,
+}

@@ -1,0 +1,108 @@
+"""The one door for gtensor: a program and a key in, a loaded library out.
+
+Comes in: a `Program`, the caller's key text (all that the program was made from), `Options`. On a miss the program
+is checked, prepared, planned, written as C, compiled, put into the cache and loaded; on a hit it is only loaded.
+Laws: `lookup` needs no program, starts no process and imports no templates; the key holds, besides the caller's
+text, everything that codegen and the toolchain add to the result.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import blas, gemm
+from .abi import TEMPLATES
+from .artefact import Recipe, Workshop
+from .cache import Cache, Entry, tree_digest
+from .check import check
+from .emit import emit
+from .library import ABI_VERSION, Library
+from .memory import plan
+from .options import Options
+from .program import Program
+from .target import Target
+from .toolchain import check_sanitizers
+from .trampoline import bridge
+
+
+def lookup(key_text: str, options: Options) -> Library | None:
+    """The library of a key if it is in the cache, loaded; else None.
+
+    Raises ToolchainError for a named compiler that does not work only when there is no library for this CPU
+    either: what was compiled runs without a compiler.
+    """
+    started = time.perf_counter()
+    workshop = Workshop(options)
+    provider = blas.choose(options, workshop)
+    entry = workshop.find(_recipe("model", key_text, provider))
+    if entry is None or not entry.library_path.exists():
+        return None
+    library = _load(entry, workshop, provider)
+    options.say(1, f"build: {entry.label}: from the cache in {1e3 * (time.perf_counter() - started):.1f} ms")
+    return library
+
+
+def build(program: Program, key_text: str, options: Options) -> Library:
+    """The library of a program: that of the cache if the key is known, else compiled now.
+
+    Raises ProgramError or EmitError for a program that breaks the rules, ToolchainError without a compiler,
+    CompileError if it refuses the C, BlasError if BLAS was named and is missing.
+    """
+    if (found := lookup(key_text, options)) is not None:
+        return found
+    started = time.perf_counter()
+    workshop = Workshop(options)
+    provider = blas.choose(options, workshop)
+    target = workshop.compiler.target(options.variant)
+    check(program)
+    source = emit(plan(gemm.prepare(program, target, bool(provider))), target)
+    options.say(4, source.c_source)
+    written = time.perf_counter()
+    units = {unit.filename: unit.text for unit in source.units}
+    entry = workshop.make(_recipe(program.name, key_text, provider), units)
+    done = time.perf_counter()
+    options.say(
+        1,
+        f"build: {program.name}: {len(units)} units written in {written - started:.2f} s, "
+        f"compiled in {done - written:.2f} s",
+    )
+    return _load(entry, workshop, provider)
+
+
+def load(path: Path, options: Options) -> Library:
+    """A library outside the cache, such as one that was built ahead of time; raises LibraryError."""
+    workshop = Workshop(options)
+    return Library(path, bridge(workshop), lambda: blas.table(blas.choose(options, workshop), workshop).address)
+
+
+def target(options: Options) -> Target:
+    """What C would be written for; raises ToolchainError without a compiler."""
+    return Workshop(options).compiler.target(options.variant)
+
+
+def assembly(sources: Mapping[str, str], options: Options) -> str:
+    """The assembly of C units (`Library.sources`), with the flags that a build would use."""
+    workshop = Workshop(options)
+    return workshop.assembly(_recipe("assembly", "", blas.NONE), sources)
+
+
+def cache(options: Options) -> Cache:
+    """The cache, to list, prune or clear."""
+    return Cache(options.cache, options.say)
+
+
+def _recipe(label: str, key_text: str, provider: blas.Provider) -> Recipe:
+    own = tree_digest(Path(__file__).parent, TEMPLATES)
+    return Recipe(label, "\n".join([f"codegen {own}", f"abi {ABI_VERSION}", provider.text, "", key_text]))
+
+
+def _load(entry: Entry, workshop: Workshop, provider: blas.Provider) -> Library:
+    check_sanitizers(workshop.options)
+    return Library(
+        entry.library_path,
+        bridge(workshop),
+        lambda: blas.table(provider, workshop).address,
+        lambda: {name: entry.read(name) for name in entry.sources},
+    )

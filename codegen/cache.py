@@ -1,0 +1,265 @@
+"""Compiled models on disk: one folder per entry, named by its key, put in place by one rename.
+
+Comes in: a key (canonical text) and a draft folder that holds sources and a library. Goes out: an `Entry` whose
+files were verified. Laws: an entry is used only if its whole key text is equal and the checksum of each file
+holds; of two builders the first rename wins and nobody waits; a damaged entry is the same as none; what another
+user could have written is never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .errors import CodegenError
+from .folder import Draft, Folder, Say, discard, size, trusted
+
+FORMAT = 1
+"""Of entry.json; another one counts as damage."""
+
+ATTEMPTS = 8
+"""How often a builder tries to take the place of an entry that turns out to be damaged."""
+
+_BETWEEN = "\n----- toolchain -----\n"
+
+
+@dataclass(frozen=True)
+class Key:
+    """What an entry was made from: `base` without and `toolchain` with the compiler, both complete texts.
+
+    >>> Key("model f", "gcc 12").text.splitlines()
+    ['model f', '----- toolchain -----', 'gcc 12']
+    """
+
+    base: str
+    toolchain: str
+
+    @property
+    def text(self) -> str:
+        """The full text, stored in the entry and compared."""
+        return self.base + _BETWEEN + self.toolchain
+
+    @property
+    def prefix(self) -> str:
+        """The start of the names of all entries with this base, whatever compiled them."""
+        return digest(self.base) + "-"
+
+    @property
+    def name(self) -> str:
+        """The name of the entry's folder: sha256 of the base, and of the toolchain (shortened)."""
+        return self.prefix + digest(self.toolchain)[:16]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A verified entry: `library` and `sources` are file names in `path`; `command` is what compiled it."""
+
+    path: Path
+    label: str
+    library: str
+    sources: tuple[str, ...]
+    command: str
+
+    @property
+    def library_path(self) -> Path:
+        """The compiled library."""
+        return self.path / self.library
+
+    def read(self, name: str) -> str:
+        """The text of one of the entry's files."""
+        return (self.path / name).read_text(encoding="utf-8")
+
+
+class Damaged(CodegenError):
+    """An entry that must not be used; the message says what is wrong with it."""
+
+
+def digest(text: str) -> str:
+    """The sha256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@functools.cache
+def tree_digest(*folders: Path, suffixes: tuple[str, ...] = (".py", ".h", ".c", ".j2")) -> str:
+    """The sha256 over names and contents of all sources below some folders, read once per process."""
+    total = hashlib.sha256()
+    for number, folder in enumerate(folders):
+        files = sorted(path for path in folder.rglob("*") if path.suffix in suffixes)
+        for path in files:
+            content = hashlib.sha256(path.read_bytes()).hexdigest()
+            total.update(f"{number}/{path.relative_to(folder).as_posix()} {content}\n".encode())
+    return total.hexdigest()
+
+
+def _checksum(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def verify(path: Path) -> Entry:
+    """Read an entry and check every file of it; raises Damaged."""
+    if not trusted(path):
+        raise Damaged("could have been written by another user")
+    try:
+        about = json.loads(_own(path / "entry.json").decode())
+        files: dict[str, str] = about["files"]
+        if about["format"] != FORMAT or about["library"] not in files or not set(about["sources"]) <= files.keys():
+            raise Damaged("entry.json is of another format")
+        for name, checksum in files.items():
+            if os.path.basename(name) != name or hashlib.sha256(_own(path / name)).hexdigest() != checksum:
+                raise Damaged(f"{name} is damaged")
+        return Entry(path, about["label"], about["library"], tuple(about["sources"]), about["command"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Damaged(f"{type(error).__name__}: {error}") from None
+
+
+def _own(path: Path) -> bytes:
+    if not trusted(path):
+        raise Damaged(f"{path.name} is missing or could have been written by another user")
+    return path.read_bytes()
+
+
+class Cache:
+    """The entries in a `Folder`; `say` takes (debug level, line).
+
+    Any number of processes and threads may use one folder at once. `cache` None stands for a private folder that
+    ends with the process, and so does a folder that is missing, read-only or unsafe.
+    """
+
+    def __init__(self, cache: Path | None, say: Say) -> None:
+        self.folder = Folder(cache, say)
+        self.say = say
+
+    def find(self, key: Key) -> Entry | None:
+        """The entry of exactly this key, verified, or None; a damaged one is removed."""
+        for root in self.folder.readable():
+            entry = self._open(root / "entries" / key.name)
+            if entry is not None and entry.read("key.txt") == key.text:
+                return self._used(entry)
+        return None
+
+    def find_any(self, base: str) -> Entry | None:
+        """An entry with this base from whatever toolchain, the newest first: for machines without a compiler."""
+        start = base + _BETWEEN
+        for root in self.folder.readable():
+            found = (root / "entries").glob(Key(base, "").prefix + "*")
+            for path in sorted(found, key=_modified, reverse=True):
+                entry = self._open(path)
+                if entry is not None and entry.read("key.txt").startswith(start):
+                    return self._used(entry)
+        return None
+
+    def draft(self) -> Draft:
+        """A private folder to build an entry in, to be used in `with`."""
+        return self.folder.draft()
+
+    def publish(
+        self, draft: Draft, key: Key, *, label: str, library: str, sources: Sequence[str], command: str
+    ) -> Entry:
+        """Make a draft the entry of a key by one rename and return it, or the entry that was there first."""
+        (draft.path / "key.txt").write_text(key.text, encoding="utf-8")
+        files = {path.name: _checksum(path) for path in sorted(draft.path.iterdir()) if path.is_file()}
+        about = {"format": FORMAT, "label": label, "library": library, "sources": list(sources), "command": command}
+        (draft.path / "entry.json").write_text(json.dumps(about | {"files": files}, indent=1), encoding="utf-8")
+        draft.seal()
+        target = draft.root / "entries" / key.name
+        target.parent.mkdir(mode=0o755, exist_ok=True)
+        for attempt in range(ATTEMPTS):
+            try:
+                os.rename(draft.path, target)
+                break
+            except OSError:
+                if (entry := self._open(target)) is not None:
+                    return entry
+                if attempt == ATTEMPTS - 1 or not draft.path.exists():
+                    raise
+        return Entry(target, label, library, tuple(sources), command)
+
+    def entries(self) -> list[Path]:
+        """The folders of all entries, the one used last first."""
+        found = [path for root in self.folder.readable() for path in _children(root / "entries")]
+        return sorted(found, key=_modified, reverse=True)
+
+    def info(self) -> dict[str, Any]:
+        """Where the cache is and what it holds: folders, number of entries, bytes, leftovers, failed builds."""
+        roots = self.folder.readable()
+        return {
+            "folder": str(self.folder.root) if self.folder.root else "",
+            "usable": self.folder.root is not None and self.folder.root in roots,
+            "entries": len(self.entries()),
+            "bytes": sum(size(root) for root in roots),
+            "drafts": sum(len(self.folder.drafts(root)) for root in roots),
+            "failed": sum(len(_children(root / "failed")) for root in roots),
+        }
+
+    def listing(self) -> list[dict[str, Any]]:
+        """A line for each entry, the one used last first: path, label, bytes, seconds since its use, what is wrong."""
+        lines = []
+        for path in self.entries():
+            try:
+                label, wrong = verify(path).label, ""
+            except Damaged as error:
+                label, wrong = "", str(error)
+            idle = max(0.0, time.time() - _modified(path))
+            lines.append({"path": path, "label": label, "bytes": size(path), "idle": idle, "wrong": wrong})
+        return lines
+
+    def prune(self, *, max_bytes: int | None = None, max_idle: float | None = None) -> int:
+        """Remove leftovers, damaged entries, and the longest unused ones over a limit; returns how many in all.
+
+        `max_bytes` bounds the bytes of all entries together, `max_idle` the seconds since an entry's last use.
+        """
+        count = sum(self.folder.sweep(root) for root in self.folder.readable())
+        total = 0
+        for line in self.listing():
+            total += line["bytes"]
+            over = max_bytes is not None and total > max_bytes
+            if line["wrong"] or over or (max_idle is not None and line["idle"] > max_idle):
+                discard(line["path"], line["path"].parents[1])
+                total -= line["bytes"]
+                count += 1
+        return count
+
+    def clear(self) -> int:
+        """Remove all entries, failed builds, facts and leftovers (not what others are building); returns how many."""
+        count = 0
+        for root in self.folder.readable():
+            count += self.folder.sweep(root)
+            for path in [*_children(root / "entries"), *_children(root / "failed"), root / "facts.json"]:
+                count += path.exists()
+                discard(path, root)
+        return count
+
+    def _open(self, path: Path) -> Entry | None:
+        if not path.exists():
+            return None
+        try:
+            return verify(path)
+        except Damaged as error:
+            self.say(1, f"cache: {path}: {error}: rebuilt")
+            discard(path, path.parents[1])
+            return None
+
+    def _used(self, entry: Entry) -> Entry:
+        with contextlib.suppress(OSError):
+            os.utime(entry.path)
+        return entry
+
+
+def _children(folder: Path) -> list[Path]:
+    with contextlib.suppress(OSError):
+        return list(folder.iterdir())
+    return []
+
+
+def _modified(path: Path) -> float:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime
+    return 0.0

@@ -1,0 +1,494 @@
+"""The laws of a Program: what `emit` may rely on, or a ProgramError that names the step and the statement.
+
+Comes in: a Program from `gtensor.lower` or written by hand. Goes out: nothing, or the first breach found.
+Laws: names are unique C identifiers; slots, dtypes and extents agree; variables are defined before use
+in the scopes of `Phase`; every access stays inside its buffer; a buffer is written before it is read
+and an input only if an output takes it over; inside a step no statement sees what the documented order
+of rows and phases leaves open.
+
+Run-time indices. A variable may index if its range is known: it is a Counter, the position found by
+argmax or argmin over a row of constant length, a variable that passed a Check before in its scope, or
+a load from a buffer all of whose elements passed a Check in, or were stored from checked variables by,
+an earlier step. The last rule lets a step check the labels first and donated memory be written later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from .access import KINDS, Bounds, Use, apart, inside, same_element, touches, whole, within_row
+from .cexpr import DTYPES, REDUCERS, SIZES, identifier
+from .errors import ProgramError
+from .program import (
+    Access,
+    Accumulate,
+    Array,
+    Assign,
+    Buffer,
+    Check,
+    Counter,
+    Extent,
+    Gemm,
+    Load,
+    Program,
+    Reduce,
+    RowKernel,
+    Step,
+    Stmt,
+    Store,
+    Term,
+    upper,
+)
+from .show import show_extent, show_shape, show_statement
+
+_INTEGERS = ("i32", "i64", "u8")
+_POSITIONS = ("argmax", "argmin")
+_WHOLE = r"-?\d+"
+_REAL = r"-?\d+(\.\d+)?(e[+-]?\d+)?"
+_LITERALS = {
+    "f32": re.compile(rf"{_WHOLE}|{_REAL}f|-?INFINITY|NAN"),
+    "f64": re.compile(rf"{_REAL}|-?(\(double\))?INFINITY|(\(double\))?NAN"),
+    "i32": re.compile(rf"{_WHOLE}|INT32_M(IN|AX)"),
+    "i64": re.compile(rf"{_WHOLE}|INT64_C\({_WHOLE}\)|INT64_M(IN|AX)"),
+    "u8": re.compile(r"\d+|UINT8_MAX"),
+    "b1": re.compile("[01]"),
+}
+"""The literals of each dtype, as `cexpr.literal` and the reducers write them."""
+
+
+def check(program: Program) -> None:
+    """Raise ProgramError if the program breaks a law.
+
+    >>> from gtensor.codegen.program import Phase
+    >>> x = Buffer("x", "f32", (8,), "input", 0)
+    >>> k0 = RowKernel("k0", (9,), (Phase(body=(Load("a", "f32", Access("x", (1,))),)),))
+    >>> check(Program("p", (x,), (k0,), (x,), ()))
+    Traceback (most recent call last):
+    gtensor.codegen.errors.ProgramError: k0: f32 a = x[i0]: reads outside 'x' of shape [8]
+    """
+    state = _Program(program, program.table)
+    state.names()
+    state.extents()
+    state.boundary()
+    for step in program.steps:
+        _Step(state, step).check()
+    for buffer in program.buffers:
+        if buffer.role == "output" and buffer.name not in state.written:
+            raise ProgramError(f"output {buffer.name!r} is never written")
+
+
+@dataclass
+class _Program:
+    """The program, and what is known of its buffers after the steps checked so far."""
+
+    program: Program
+    table: dict[str, Buffer]
+    written: set[str] = field(default_factory=set)
+    overwritten: set[str] = field(default_factory=set)
+    bounds: dict[str, Bounds] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
+    scratch: set[str] = field(default_factory=set)
+
+    def names(self) -> None:
+        """Buffers, steps and dimensions share one name space of C identifiers."""
+        program = self.program
+        seen: set[str] = set()
+        if identifier(program.name) != program.name:
+            raise ProgramError(f"the program's name {program.name!r} is not a C identifier")
+        for name in (x.name for xs in (program.dims, program.buffers, program.steps) for x in xs):
+            if identifier(name) != name:
+                raise ProgramError(f"the name {name!r} is not a C identifier")
+            if name in seen:
+                raise ProgramError(f"the name {name!r} is used twice")
+            seen.add(name)
+
+    def extents(self) -> None:
+        """The dimensions, and the shapes that use them."""
+        program = self.program
+        for index, dim in enumerate(program.dims):
+            if dim.index != index or dim.factor != 1 or dim.bound < 0:
+                raise ProgramError(f"dimension {dim.name!r} must have index {index}, factor 1 and a bound of 0 or more")
+        items: list[Buffer | Array] = [*program.buffers, *program.inputs, *program.outputs, *program.state]
+        for item in items:
+            if item.dtype not in DTYPES:
+                raise ProgramError(f"{item.name!r} has the unknown dtype {item.dtype!r}")
+            for extent in item.shape:
+                if wrong := self.wrong_extent(extent, 0):
+                    raise ProgramError(f"shape {show_shape(item.shape)} of {item.name!r}: {wrong}")
+
+    def wrong_extent(self, extent: Extent, least: int | None = None) -> str:
+        """What is wrong with an extent of which `least` is the smallest constant or factor, or nothing."""
+        if not isinstance(extent, int):
+            dims = self.program.dims
+            known = 0 <= extent.index < len(dims) and dims[extent.index]
+            if not known or (known.name, known.bound) != (extent.name, extent.bound):
+                return f"dimension {extent.name!r} is not one of the program's"
+        factor = extent if isinstance(extent, int) else extent.factor
+        return f"{show_extent(extent)} is negative" if least is not None and factor < least else ""
+
+    def boundary(self) -> None:
+        """Roles, slots and aliases, and that the arrays callers are told of are the buffers."""
+        program = self.program
+        targets: set[str] = set()
+        arrays: dict[str, tuple[Array, ...]]
+        arrays = {"input": program.inputs, "output": program.outputs, "state": program.state, "work": (), "row": ()}
+        slots: dict[str, list[int]] = {role: [] for role in arrays}
+        for buffer in program.buffers:
+            if buffer.role not in arrays:
+                raise ProgramError(f"{buffer.name!r} has the unknown role {buffer.role!r}")
+            if buffer.slot != -1 or not (buffer.alias or buffer.role in ("work", "row")):
+                slots[buffer.role].append(buffer.slot)
+            if buffer.alias is not None:
+                self.alias(buffer, targets)
+        for role, told in arrays.items():
+            if sorted(slots[role]) != list(range(len(told))):
+                raise ProgramError(
+                    f"the slots of {role} buffers are {sorted(slots[role])}, not {list(range(len(told)))}"
+                )
+        for buffer in program.buffers:
+            if buffer.slot >= 0 and arrays[buffer.role]:
+                array = arrays[buffer.role][buffer.slot]
+                if (array.dtype, array.shape) != (buffer.dtype, buffer.shape):
+                    raise ProgramError(
+                        f"{buffer.role} {buffer.slot} is told as {array.dtype}{show_shape(array.shape)} but its buffer"
+                        f" {buffer.name!r} is {buffer.dtype}{show_shape(buffer.shape)}"
+                    )
+        if program.loss is not None:
+            loss = self.table.get(program.loss)
+            if loss is None or loss.role != "output" or any(n != 1 for n in loss.shape):
+                raise ProgramError(f"the loss {program.loss!r} is not an output of one element")
+
+    def alias(self, buffer: Buffer, targets: set[str]) -> None:
+        """An output may take over one input or state buffer of its own type, which no other takes over."""
+        assert buffer.alias is not None
+        target = self.table.get(buffer.alias)
+        if buffer.role != "output" or target is None or target.role not in ("input", "state"):
+            raise ProgramError(f"{buffer.name!r} takes over {buffer.alias!r}: only an output may, of an input or state")
+        if (target.dtype, target.shape) != (buffer.dtype, buffer.shape):
+            raise ProgramError(f"{buffer.name!r} takes over {target.name!r}, which has another dtype or shape")
+        if target.name in targets:
+            raise ProgramError(f"{buffer.name!r} takes over {target.name!r}, which another output takes over")
+        targets.add(target.name)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A variable: its dtype, what is known of its range, and the load it comes from."""
+
+    dtype: str
+    bounds: Bounds = ()
+    load: Use | None = None
+
+
+class _Step:
+    """One step, statement after statement."""
+
+    def __init__(self, state: _Program, step: Step) -> None:
+        self.state, self.step = state, step
+        touched = touches(step)
+        self.taken = {*touched.names(), *(dim.name for dim in state.program.dims)}
+        self.scratch = touched.scratch
+        self.accumulators = {a.buffer: a for a in step.accumulators}
+        self.counters: tuple[str, ...] | None = None
+        self.scope: dict[str, _Value] = {}
+        self.results: dict[str, _Value] = {}
+        self.reads: dict[str, list[Use]] = {}
+        self.stores: dict[str, list[Use]] = {}
+        self.sums: dict[str, list[Use]] = {}
+        self.checked: list[tuple[Use, Bounds]] = []
+        self.space: tuple[Extent, ...] = ()
+        self.phase, self.body, self.position = 0, True, 0
+        self.stmt: Stmt | Term | None = None
+
+    def fail(self, message: str, stmt: Stmt | Term | None = None) -> ProgramError:
+        """The error that names this step and the statement at hand."""
+        stmt = stmt or self.stmt
+        named = None if isinstance(stmt, Term) else self.counters
+        return ProgramError(message, step=self.step.name, statement=show_statement(stmt, named) if stmt else "")
+
+    def check(self) -> None:
+        """All laws that concern the step."""
+        if isinstance(self.step, Gemm):
+            self.product(self.step)
+        else:
+            self.rows(self.step)
+        self.stmt = None
+        self.sum_targets()
+        self.order()
+        self.conclude()
+
+    def rows(self, kernel: RowKernel) -> None:
+        """The phases of a row kernel."""
+        if not kernel.space:
+            raise self.fail("has a space without axes; a scalar kernel has space (1,)")
+        self.loops(kernel.space)
+        for number, phase in enumerate(kernel.phases):
+            self.run(phase.head, (*kernel.space[:-1], 1), number, False)
+            outer, self.scope = self.scope, dict(self.scope)
+            self.run(phase.body, kernel.space, number, True)
+            self.scope = outer | self.results
+            self.results = {}
+
+    def product(self, gemm: Gemm) -> None:
+        """The terms and the epilogue of a product."""
+        batch = tuple(f"b{axis}" for axis in range(len(gemm.batch)))
+        self.counters = (*batch, "m", "n")
+        if gemm.dtype not in DTYPES or gemm.route not in ("tile", "blas"):
+            raise self.fail(f"has the unknown dtype {gemm.dtype!r} or route {gemm.route!r}")
+        self.loops((*gemm.batch, gemm.m, gemm.n))
+        if not gemm.terms:
+            raise self.fail("has no terms")
+        for position, term in enumerate(gemm.terms):
+            self.stmt, self.position = term, position
+            self.loops((term.k,))
+            for access, inner in ((term.a, (gemm.m, term.k)), (term.b, (term.k, gemm.n))):
+                self.space = (*gemm.batch, *inner)
+                buffer = self.access(access, "operand", self.reads)
+                if access.index:
+                    raise self.fail(f"operand {access.buffer!r} has a run-time index")
+                if buffer.dtype != gemm.dtype:
+                    raise self.fail(f"operand {access.buffer!r} is {buffer.dtype}, the product {gemm.dtype}")
+        self.stmt = None
+        self.define(gemm.acc, _Value(gemm.dtype))
+        self.run(gemm.epilogue, (*gemm.batch, gemm.m, gemm.n), 1, True)
+        self.stmt = None
+        if not self.stores and not self.sums:
+            raise self.fail("has an epilogue that stores nothing")
+        if gemm.scratch is not None:
+            self.scratch_buffer(gemm.scratch, gemm.dtype)
+            shape = self.state.table[gemm.scratch].shape
+            if prod(map(upper, shape)) < upper(gemm.m) * upper(gemm.n):
+                raise self.fail(f"the scratch {gemm.scratch!r} of shape {show_shape(shape)} is too small")
+
+    def loops(self, space: tuple[Extent, ...]) -> None:
+        for extent in space:
+            if wrong := self.state.wrong_extent(extent, 0):
+                raise self.fail(f"loop extent {wrong}")
+
+    def run(self, stmts: tuple[Stmt, ...], space: tuple[Extent, ...], phase: int, body: bool) -> None:
+        """One list of statements in the present scope."""
+        self.space, self.phase, self.body = space, phase, body
+        for self.position, self.stmt in enumerate(stmts):
+            _STATEMENTS[type(self.stmt)](self, self.stmt)
+
+    def define(self, var: str, value: _Value) -> None:
+        """A new variable of the present scope."""
+        if value.dtype not in DTYPES:
+            raise self.fail(f"{var!r} has the unknown dtype {value.dtype!r}")
+        if identifier(var) != var:
+            raise self.fail(f"the variable {var!r} is not a C identifier")
+        if var in self.taken:
+            raise self.fail(f"the variable {var!r} has the name of a buffer of this step or of a dimension")
+        if var in self.scope or var in self.results:
+            raise self.fail(f"the variable {var!r} is defined twice")
+        (self.results if isinstance(self.stmt, Reduce) else self.scope)[var] = value
+
+    def value(self, text: str, tag: str) -> _Value:
+        """The variable or literal of that dtype."""
+        value = self.scope.get(text)
+        if value is None and _LITERALS[tag].fullmatch(text):
+            return _Value(tag)
+        if value is None:
+            raise self.fail(f"{text!r} is neither a variable in scope nor a literal of {tag}")
+        if value.dtype != tag:
+            raise self.fail(f"{text!r} is {value.dtype}, not {tag}")
+        return value
+
+    def access(self, access: Access, kind: str, uses: dict[str, list[Use]]) -> Buffer:
+        """The buffer of a new use, which is inside it."""
+        buffer = self.state.table.get(access.buffer)
+        if buffer is None:
+            raise self.fail(f"there is no buffer {access.buffer!r}")
+        if len(access.strides) != len(self.space):
+            raise self.fail(f"has {len(access.strides)} strides for {len(self.space)} axes")
+        for extent in (*access.strides, access.offset, *(stride for _, stride in access.index)):
+            if wrong := self.state.wrong_extent(extent):
+                raise self.fail(wrong)
+        if not self.body and access.strides[-1] != 0:
+            raise self.fail("has a stride along the row, but a head runs once per row")
+        bounds = {var: self.index(var) for var, _ in access.index}
+        use = Use(access, self.space, kind, self.phase, self.body, self.position, self.stmt, bounds)  # type: ignore[arg-type]
+        if not inside(use, buffer):
+            verb = "writes" if kind in ("store", "accumulate") else "reads"
+            raise self.fail(f"{verb} outside {buffer.name!r} of shape {show_shape(buffer.shape)}")
+        if buffer.role == "row":
+            self.row_buffer(use)
+        if buffer.name in self.scratch or buffer.name in self.state.scratch:
+            raise self.fail(f"{buffer.name!r} is scratch memory of a step")
+        uses.setdefault(buffer.name, []).append(use)
+        return buffer
+
+    def index(self, var: str) -> Bounds:
+        """The range of a variable that indexes."""
+        if var not in self.scope:
+            raise self.fail(f"{var!r} is not a variable in scope")
+        if self.scope[var].dtype not in _INTEGERS:
+            raise self.fail(f"the index {var!r} is {self.scope[var].dtype}, not an integer")
+        if not self.scope[var].bounds:
+            raise self.fail(f"the index {var!r} has passed no Check")
+        return self.scope[var].bounds
+
+    def row_buffer(self, use: Use) -> None:
+        name = use.access.buffer
+        if any(stride != 0 and n != 1 for stride, n in zip(use.access.strides[:-1], self.space[:-1], strict=True)):
+            raise self.fail(f"row buffer {name!r} holds one row, but the access moves from row to row")
+        if self.state.rows.setdefault(name, self.step.name) != self.step.name:
+            raise self.fail(f"row buffer {name!r} is also used by {self.state.rows[name]!r}")
+
+    def write(self, access: Access, text: str, uses: dict[str, list[Use]]) -> _Value:
+        """A store or accumulation of a value of the buffer's dtype."""
+        buffer = self.access(access, KINDS[type(self.stmt)], uses)
+        if buffer.role in ("input", "state") and all(b.alias != buffer.name for b in self.state.program.buffers):
+            raise self.fail(f"writes the {buffer.role} {buffer.name!r}, which no output takes over")
+        return self.value(text, buffer.dtype)
+
+    def load(self, stmt: Load) -> None:
+        buffer = self.access(stmt.access, "load", self.reads)
+        if buffer.dtype != stmt.dtype:
+            raise self.fail(f"loads {buffer.dtype} as {stmt.dtype}")
+        bounds = self.state.bounds.get(buffer.name, ())
+        self.define(stmt.var, _Value(stmt.dtype, bounds, self.reads[buffer.name][-1]))
+
+    def assign(self, stmt: Assign) -> None:
+        expr = stmt.expr
+        if expr.r != stmt.dtype or expr.t not in DTYPES:
+            raise self.fail(f"an expression from {expr.t} to {expr.r} is assigned to {stmt.dtype}")
+        try:
+            expr.text()
+        except (IndexError, KeyError, ValueError):
+            raise self.fail(f"the template {expr.template!r} does not fit its {len(expr.args)} arguments") from None
+        for arg in expr.args:
+            if arg in self.scope:
+                # Conditions and exponents have a dtype of their own; a float that is not `t` would be converted.
+                if self.scope[arg].dtype != expr.t and self.scope[arg].dtype in ("f32", "f64"):
+                    raise self.fail(f"{arg!r} is {self.scope[arg].dtype}, not {expr.t}")
+            elif not any(pattern.fullmatch(arg) for pattern in _LITERALS.values()):
+                raise self.fail(f"{arg!r} is neither a variable in scope nor a literal")
+        self.define(stmt.var, _Value(stmt.dtype))
+
+    def counter(self, stmt: Counter) -> None:
+        axes = len(self.space) if self.body else len(self.space) - 1
+        if not 0 <= stmt.axis < axes:
+            raise self.fail(f"there is no counter of axis {stmt.axis} here")
+        self.define(stmt.var, _Value("i64", ((0, self.space[stmt.axis]),)))
+
+    def store(self, stmt: Store) -> None:
+        value = self.write(stmt.access, stmt.value, self.stores)
+        if value.bounds:
+            self.checked.append((self.stores[stmt.access.buffer][-1], value.bounds))
+
+    def reduce(self, stmt: Reduce) -> None:
+        if isinstance(self.step, Gemm) or not self.body:
+            raise self.fail("reduces outside the body of a phase")
+        if stmt.op not in REDUCERS:
+            raise self.fail(f"there is no reducer {stmt.op!r}")
+        position, length = stmt.op in _POSITIONS, self.space[-1]
+        if position and stmt.dtype != "i64":
+            raise self.fail(f"a position is i64, not {stmt.dtype}")
+        found = self.scope.get(stmt.value)
+        self.value(stmt.value, found.dtype if position and found else stmt.dtype)
+        # Over an empty row the position is 0, which is no element, so only a constant length gives a range.
+        known = position and isinstance(length, int) and length > 0
+        self.define(stmt.var, _Value(stmt.dtype, ((0, length),) if known else ()))
+
+    def accumulate(self, stmt: Accumulate) -> None:
+        declared = self.accumulators.get(stmt.access.buffer)
+        if declared is None or declared.op != stmt.op:
+            raise self.fail(f"{stmt.access.buffer!r} is not declared as an accumulator of {stmt.op!r}")
+        self.write(stmt.access, stmt.value, self.sums)
+
+    def range_check(self, stmt: Check) -> None:
+        value = self.scope.get(stmt.var)
+        if value is None or value.dtype not in _INTEGERS:
+            raise self.fail(f"{stmt.var!r} is not an integer variable in scope")
+        if wrong := self.state.wrong_extent(stmt.high):
+            raise self.fail(wrong)
+        if not 0 <= stmt.node < len(self.state.program.equations):
+            raise self.fail(f"there is no equation {stmt.node}")
+        bounds = (*value.bounds, (stmt.low, stmt.high))
+        self.scope[stmt.var] = _Value(value.dtype, bounds, value.load)
+        if value.load and value.load.body == self.body:
+            self.checked.append((value.load, bounds))
+
+    def scratch_buffer(self, name: str, tag: str) -> None:
+        buffer = self.state.table.get(name)
+        if buffer is None or buffer.role != "work" or SIZES[buffer.dtype] < SIZES[tag]:
+            raise self.fail(f"the scratch {name!r} is not a work buffer of {tag} or wider")
+        if name in self.state.written:
+            raise self.fail(f"the scratch {name!r} holds a value")
+        self.state.scratch.add(name)
+
+    def sum_targets(self) -> None:
+        """The declared accumulators."""
+        table, scratch = self.state.table, [a.scratch for a in self.step.accumulators if a.scratch]
+        scratch += [self.step.scratch] if isinstance(self.step, Gemm) and self.step.scratch else []
+        if len(set(scratch)) < len(scratch) or len(self.accumulators) < len(self.step.accumulators):
+            raise self.fail("declares an accumulator or its scratch twice")
+        for name, declared in self.accumulators.items():
+            if declared.op not in REDUCERS or declared.op in _POSITIONS or declared.start not in ("identity", "keep"):
+                raise self.fail(f"the accumulator of {name!r} cannot be {declared.op!r} from {declared.start!r}")
+            if name not in self.sums:
+                raise self.fail(f"the accumulator {name!r} is not used")
+            if name in self.reads or name in self.stores:
+                raise self.fail(f"{name!r} is summed in this step and can be used by later ones only")
+            if table[name].role == "row":
+                raise self.fail(f"the row buffer {name!r} cannot be an accumulator")
+            if declared.start == "keep" and not self.ready(name):
+                raise self.fail(f"the accumulator {name!r} keeps what was never written")
+            if declared.scratch is not None:
+                self.scratch_buffer(declared.scratch, table[name].dtype)
+                if table[declared.scratch].shape != table[name].shape:
+                    raise self.fail(f"the scratch {declared.scratch!r} has another shape than {name!r}")
+
+    def order(self) -> None:
+        """What is read was written before; what the step itself writes is read as rows and phases allow."""
+        for name, loads in self.reads.items():
+            stores, ready = self.stores.get(name, []), self.ready(name)
+            for load in loads:
+                if name in self.state.overwritten:
+                    raise self.fail(f"reads {name!r} after it was overwritten", load.source)
+                rows = [within_row(load, store) for store in stores]
+                if not ready and not any(rows):
+                    raise self.fail(f"reads {name!r} before it is written", load.source)
+                for store, own in zip(stores, rows, strict=True):
+                    if not (own or (ready and same_element(load, store)) or apart(load, store)):
+                        raise self.fail(
+                            f"reads elements of {name!r} that '{show_statement(store.source, self.counters)}' of this"
+                            " step writes, neither in an earlier phase of the same row nor as the same element before",
+                            load.source,
+                        )
+        for name, stores in self.stores.items():
+            for number, late in enumerate(stores):
+                for early in stores[:number]:
+                    together = (early.phase, early.body) == (late.phase, late.body)
+                    if together and not (same_element(early, late) or apart(early, late)):
+                        raise self.fail(f"writes elements of {name!r} that the same phase writes too", late.source)
+
+    def ready(self, name: str) -> bool:
+        return name in self.state.written or self.state.table[name].role in ("input", "state")
+
+    def conclude(self) -> None:
+        """What holds of the buffers after the step."""
+        state = self.state
+        for name in (*self.stores, *self.sums):
+            state.bounds.pop(name, None)
+            (state.overwritten if state.table[name].role in ("input", "state") else state.written).add(name)
+        for use, bounds in self.checked:
+            name = use.access.buffer
+            only = name not in self.stores if use.kind == "load" else len(self.stores[name]) == 1
+            if only and whole(use, state.table[name]):
+                state.bounds[name] = bounds
+
+
+_STATEMENTS: Mapping[type, Callable[..., None]] = {
+    Load: _Step.load,
+    Assign: _Step.assign,
+    Counter: _Step.counter,
+    Store: _Step.store,
+    Reduce: _Step.reduce,
+    Accumulate: _Step.accumulate,
+    Check: _Step.range_check,
+}

@@ -1,0 +1,263 @@
+"""Matrix products: who computes them, and the inside of their functions.
+
+`prepare` runs before the memory plan: it takes batch axes into the rows where strides allow, sends big plain
+products to BLAS and adds the scratch buffers that this needs. `write` emits the loops over tiles; the tiles
+themselves (named accumulators, templates/tile.c.j2) are shared by all products of a unit and are listed in
+`needs`. Law: each element of a product is one chain of multiply-adds in k order, whatever the tile; BLAS
+keeps its own order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from .body import FLOATS, Body, loop
+from .cexpr import DTYPES, SIZES, literal
+from .ctext import VARIABLES, affine, call, extent
+from .nest import gemm_axes, reads
+from .program import Access, Buffer, Dim, Extent, Gemm, Program, Store, Term, upper
+from .signature import Signature
+from .target import Target
+
+BLAS_FROM = 25_000_000
+"""Multiply-adds of one product above which BLAS is called: below, its packing and its call cost more than
+they bring (32x8x32 runs at 24 GF/s in OpenBLAS and at 67 in a register tile); up to twice this, either."""
+
+
+class Tile(NamedTuple):
+    """A block of the product held in registers: `rows` x `cols` accumulators, `lanes` of them per vector.
+
+    `strided` tiles take b with any distance between its columns; the others load vectors of it.
+    """
+
+    dtype: str
+    rows: int
+    cols: int
+    lanes: int
+    strided: bool
+
+
+def full_tile(dtype: str, target: Target) -> Tile:
+    """The tile that a target has registers for: accumulators, one row of b and one element of a."""
+    lanes = target.lanes(SIZES[dtype]) if dtype in FLOATS else 1
+    if lanes == 1:
+        return Tile(dtype, 4, 4, 1, False)
+    return Tile(dtype, 6 if target.registers < 32 else 8, 2 * lanes, lanes, False)
+
+
+# ---- who computes it --------------------------------------------------------------------------------------
+
+
+def prepare(program: Program, target: Target, blas: bool) -> Program:
+    """The program with simpler products, the big ones sent to BLAS if there is one."""
+    table = program.table
+    added: list[Buffer] = []
+    steps = list(program.steps)
+    for place, step in enumerate(steps):
+        if not isinstance(step, Gemm):
+            continue
+        gemm = gemm_axes(step)
+        if blas and target.variant != "portable" and _for_blas(gemm):
+            gemm = replace(gemm, route="blas")
+            if not _plain_store(gemm, table):
+                name = _free(f"{gemm.name}_product", table)
+                table[name] = Buffer(name, gemm.dtype, (gemm.m, gemm.n), "work")
+                added.append(table[name])
+                gemm = replace(gemm, scratch=name)
+        steps[place] = gemm
+    return replace(program, steps=tuple(steps), buffers=(*program.buffers, *added))
+
+
+def _free(name: str, table: Mapping[str, Buffer]) -> str:
+    while name in table:
+        name += "_"
+    return name
+
+
+def _for_blas(gemm: Gemm) -> bool:
+    """Whether a product is big enough, and of a form that BLAS takes."""
+    work = upper(gemm.m) * upper(gemm.n) * sum(upper(term.k) for term in gemm.terms)
+    return (
+        gemm.dtype in FLOATS
+        and work > BLAS_FROM
+        and all(_operand(t.a, gemm.m, t.k) and _operand(t.b, t.k, gemm.n) for t in gemm.terms)
+    )
+
+
+def _operand(access: Access, rows: Extent, cols: Extent) -> tuple[str, Extent] | None:
+    """How BLAS takes a matrix: plain (N) or transposed (T), and the distance of its rows; None if it cannot."""
+    down, along = access.strides[-2:]
+    if along == 1 and _covers(down, cols):
+        return "N", down
+    if down == 1 and _covers(along, rows):
+        return "T", along
+    return None
+
+
+def _covers(distance: Extent, length: Extent) -> bool:
+    """Whether rows of that length lie apart, always, and in 32 bits."""
+    if max(upper(distance), upper(length)) >= 2**31:
+        return False
+    if isinstance(distance, Dim) or isinstance(length, Dim):
+        return distance == length
+    return distance >= max(length, 1)
+
+
+def _plain_store(gemm: Gemm, table: Mapping[str, Buffer]) -> Access | None:
+    """Where BLAS may write the product itself: the epilogue only stores it, row by row."""
+    if len(gemm.epilogue) != 1 or not isinstance(gemm.epilogue[0], Store):
+        return None
+    access = gemm.epilogue[0].access
+    down, along = access.strides[-2:]
+    dense = along == 1 and _covers(down, gemm.n) and not access.index
+    same = gemm.epilogue[0].value == gemm.acc and table[access.buffer].dtype == gemm.dtype
+    return access if dense and same else None
+
+
+# ---- the function -----------------------------------------------------------------------------------------
+
+
+def write(gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
+    """The inside of the function of a product."""
+    body = _Product(gemm, signature, table, full_tile(gemm.dtype, target))
+    body.start()
+    if gemm.epilogue:
+        for length in gemm.batch:
+            body.counters.append(body.names.counter())
+            body.code.open(loop(body.counters[-1], extent(length)), brace=len(body.counters) == len(gemm.batch))
+        _ROUTES[gemm.route if gemm.terms else "none"](body)
+        for _ in gemm.batch:
+            body.code.close()
+    body.finish()
+    return body
+
+
+class _Product(Body):
+    """A body that also writes products."""
+
+    def __init__(self, gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], tile: Tile) -> None:
+        super().__init__(gemm, signature, table)
+        self.gemm = gemm
+        self.full = tile
+
+    def by_tiles(self) -> None:
+        """Loops over tiles: each is summed in registers, then its elements go through the epilogue."""
+        gemm, full = self.gemm, self.full
+        i, i0, rows = self._cut(gemm.m, full.rows, "rows")
+        j, j0, cols = self._cut(gemm.n, full.cols, "cols")
+        tile = self.names.new("tile")
+        self.code.add(f"{DTYPES[gemm.dtype]} {tile}[{full.rows * full.cols}] = {{0}};")
+        for term in gemm.terms:
+            self._need_tiles(term)
+            self.counters += [i0, "0"]
+            a = self._pointer(term.a)
+            self.counters[-2:] = ["0", j0]
+            b = self._pointer(term.b)
+            del self.counters[-2:]
+            steps = (
+                [extent(stride) for stride in term.a.strides[-2:]],
+                [extent(stride) for stride in term.b.strides[-2:]],
+            )
+            if isinstance(term.k, Dim):
+                self.code.add(f"if ({extent(term.k)} > 0)")
+            args = [rows, cols, extent(term.k), a, *steps[0], b, steps[1][0], "1" if gemm.n == 1 else steps[1][1], tile]
+            self._call(f"gt_tile_{gemm.dtype}", args, inner=isinstance(term.k, Dim))
+        row = affine([(i, full.cols)]) if i0 == "0" else f"{full.cols} * ({i} - {i0})"
+        col = affine([(j, 1), (j0, -1)])
+        place = " + ".join(part for part in (row, col) if part != "0") or "0"
+        self._elements((i, i0, rows), (j, j0, cols), f"{tile}[{place}]")
+        for first in (j0, i0):
+            if first != "0":
+                self.code.close()
+
+    def by_blas(self) -> None:
+        """One call per term, into the target or aside; what was put aside goes through the epilogue."""
+        gemm = self.gemm
+        self.needs.add(("blas", gemm.dtype))
+        self.counters += ["0", "0"]
+        stored = None if gemm.scratch else _plain_store(gemm, self.table)
+        c = self._pointer(stored) if stored else self.pointers[gemm.scratch or ""]
+        ldc = extent(stored.strides[-2] if stored else gemm.n)
+        for number, term in enumerate(gemm.terms):
+            sides = _operand(term.a, gemm.m, term.k), _operand(term.b, term.k, gemm.n)
+            (ta, lda), (tb, ldb) = (side for side in sides if side)
+            shape = [extent(gemm.m), extent(gemm.n), extent(term.k)]
+            a, b = self._pointer(term.a), self._pointer(term.b)
+            first = "0" if number == 0 else "1"
+            args = ["blas", f'"{ta}{tb}"', *shape, a, extent(lda), b, extent(ldb), first, c, ldc]
+            self._call(f"gt_blas_{gemm.dtype}", args)
+        del self.counters[-2:]
+        if not stored:
+            i, j = self.names.counter(), self.names.counter()
+            place = affine([(i, gemm.n), (j, 1)])
+            self._elements((i, "0", extent(gemm.m)), (j, "0", extent(gemm.n)), f"{c}[{place}]")
+
+    def by_nothing(self) -> None:
+        """A sum of no terms is zero."""
+        i, j = self.names.counter(), self.names.counter()
+        zero = literal(0, self.gemm.dtype) if self.gemm.dtype in FLOATS else "0"
+        self._elements((i, "0", extent(self.gemm.m)), (j, "0", extent(self.gemm.n)), zero)
+
+    def _cut(self, length: Extent, step: int, hint: str) -> tuple[str, str, str]:
+        """Open the loop over the tiles of one side: counter, first index and length of the tile, as C."""
+        counter = self.names.counter()
+        if isinstance(length, int) and length <= step:
+            return counter, "0", str(length)
+        first = self.names.new(f"{counter}0")
+        whole = isinstance(length, int) and length % step == 0
+        self.code.open(loop(first, extent(length), step=str(step)))
+        if whole:
+            return counter, first, str(step)
+        count = self.names.new(hint)
+        self.code.add(
+            f"const int64_t {count} = {first} + {step} < {extent(length)} ? {step} : {extent(length)} - {first};"
+        )
+        return counter, first, count
+
+    def _elements(self, down: tuple[str, str, str], along: tuple[str, str, str], source: str) -> None:
+        """The epilogue over the elements of a block; each side is (counter, first, length)."""
+        for counter, first, count in (down, along):
+            end = count if first == "0" else f"{first} + {count}"
+            self.counters.append(counter)
+            self.code.open(loop(counter, end, first), brace=len(self.counters) == len(self.gemm.batch) + 2)
+        if any(self.gemm.acc in reads(stmt) for stmt in self.gemm.epilogue):
+            name = self.define(self.gemm.acc, self.gemm.dtype, self.subscript())
+            self.code.add(f"const {VARIABLES[self.gemm.dtype]} {name} = {source};")
+        self.all(self.gemm.epilogue)
+        for _ in (down, along):
+            self.counters.pop()
+            self.code.close()
+
+    def _pointer(self, access: Access) -> str:
+        """The address of an element."""
+        place = self.place(access)
+        return self.pointers[access.buffer] if place == "0" else f"&{self.pointers[access.buffer]}[{place}]"
+
+    def _call(self, function: str, args: list[str], inner: bool = False) -> None:
+        """A call, in several lines if need be."""
+        self.code.depth += inner
+        for line in call(function, args, ";"):
+            self.code.add(line)
+        self.code.depth -= inner
+
+    def _need_tiles(self, term: Term) -> None:
+        """Every size of tile that occurs: whole ones and what remains at the ends."""
+        gemm, full = self.gemm, self.full
+        if isinstance(gemm.m, Dim) or isinstance(gemm.n, Dim):
+            self.needs.add(("rest", gemm.dtype))
+        strided = term.b.strides[-1] != 1 and gemm.n != 1
+        for rows in _sizes(gemm.m, full.rows):
+            for cols in _sizes(gemm.n, full.cols):
+                self.needs.add(("tile", Tile(gemm.dtype, rows, cols, full.lanes, strided)))
+
+
+def _sizes(length: Extent, step: int) -> set[int]:
+    """The lengths of the pieces of a side; where the last one is known at run time only, single rows serve."""
+    if isinstance(length, Dim):
+        return {1, step}
+    return {size for size in (step if length >= step else 0, length % step) if size}
+
+
+_ROUTES = {"tile": _Product.by_tiles, "blas": _Product.by_blas, "none": _Product.by_nothing}

@@ -1,0 +1,434 @@
+"""A compiled model in this process: its description as data, and calls with their arguments bound beforehand.
+
+Comes in: the path of a library with the interface of templates/gt_abi.h, a `Bridge`, perhaps a BLAS table. Goes
+out: a `Library`, from which threads take `Call` objects (one frame of arguments and one workspace each). Laws: the
+caller owns all memory and a `Call` keeps alive what is bound to it; a `Call` serves one thread at a time; nothing
+is waited for, so a fork at any moment leaves the child with what it needs. `Call`'s setters check nothing but
+contiguity and, for what is written, writability; `Library.call` checks everything.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from .cexpr import SIZES
+from .errors import CodegenError
+from .program import Dim, Extent, upper
+from .trampoline import Bridge
+
+FFI: Any = _abi.ffi
+"""cffi's ABI mode: opens libraries and reads descriptions, whatever bridge the calls take."""
+
+ABI_VERSION: int = FFI.integer_const("GT_ABI_VERSION")
+ERR_INDEX: int = FFI.integer_const("GT_ERR_INDEX")
+
+ALIGN = 64
+"""Bytes: alignment of states and workspaces."""
+
+IDLE_CALLS = 16
+"""How many calls (with their workspaces) a library keeps for the next that need one."""
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "u8": np.dtype(np.uint8),
+    "b1": np.dtype(np.bool_),
+}
+"""Tag -> NumPy's dtype."""
+
+
+class LibraryError(CodegenError):
+    """A file is no compiled model of this version, or was called in a way its description forbids."""
+
+
+def aligned_empty(nbytes: int) -> np.ndarray:
+    """Uninitialised bytes whose address is a multiple of 64; their owner is NumPy.
+
+    >>> aligned_empty(100).__array_interface__["data"][0] % 64, aligned_empty(0).nbytes
+    (0, 0)
+    """
+    base = np.empty(nbytes + ALIGN, np.uint8)
+    start = -base.__array_interface__["data"][0] % ALIGN
+    return base[start : start + nbytes]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One input, output or state leaf. `bytes` is at the bound of a run-time extent, `offset` counts in the state."""
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+    bytes: int
+    offset: int
+
+    def shape_at(self, dims: Sequence[int]) -> tuple[int, ...]:
+        """The shape for given values of the run-time dimensions."""
+        return tuple(e if isinstance(e, int) else e.factor * dims[e.index] for e in self.shape)
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a compiled model says of itself; `equations` are the lines that error codes refer to."""
+
+    name: str
+    abi: int
+    state_bytes: int
+    work_bytes: int
+    needs_blas: bool
+    inputs: tuple[Leaf, ...]
+    outputs: tuple[Leaf, ...]
+    state: tuple[Leaf, ...]
+    dims: tuple[Dim, ...]
+    equations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a call failed: a GT_ERR_ code and, for an index out of range, its value and the number of the equation."""
+
+    status: int
+    node: int
+    index: int
+    equation: str
+
+    def error(self) -> Exception:
+        """The exception to raise for it: IndexError, or LibraryError for a wrong caller."""
+        if self.status == ERR_INDEX:
+            return IndexError(f"index {self.index} is out of range in {self.equation or f'equation {self.node}'}")
+        return LibraryError(f"the compiled model refused the call with code {self.status}")
+
+
+def _text(pointer: Any) -> str:
+    return bytes(FFI.string(pointer)).decode("utf-8") if pointer else ""
+
+
+def describe(pointer: Any) -> Model:
+    """The description behind a `const gt_model *` of the ABI-mode ffi; raises LibraryError for another version."""
+    if pointer.abi != ABI_VERSION:
+        raise LibraryError(f"it has interface version {pointer.abi}; this gtensor has {ABI_VERSION}: build it again")
+    dims = tuple(Dim(k, _text(pointer.dims[k].name), pointer.dims[k].bound) for k in range(pointer.n_dims))
+
+    def leaf(array: Any) -> Leaf:
+        extents = [array.shape[axis] for axis in range(array.rank)]
+        shape = tuple(e if e >= 0 else Dim(-1 - e, dims[-1 - e].name, dims[-1 - e].bound, array.scale) for e in extents)
+        return Leaf(_text(array.name), _text(array.dtype), shape, array.bytes, array.offset)
+
+    return Model(
+        name=_text(pointer.name),
+        abi=pointer.abi,
+        state_bytes=pointer.state_bytes,
+        work_bytes=pointer.work_bytes,
+        needs_blas=bool(pointer.needs_blas),
+        inputs=tuple(leaf(pointer.inputs[k]) for k in range(pointer.n_inputs)),
+        outputs=tuple(leaf(pointer.outputs[k]) for k in range(pointer.n_outputs)),
+        state=tuple(leaf(pointer.state[k]) for k in range(pointer.n_state)),
+        dims=dims,
+        equations=tuple(_text(pointer.equations[k]) for k in range(pointer.n_equations)),
+    )
+
+
+class Call:
+    """One call made ready: a frame of arguments and a workspace. For one thread at a time.
+
+    `call()` runs the model and returns its status; `step()` runs it and returns the loss, or NaN if it failed
+    (`status` says which). Both are bound C functions: no Python runs between them and the model. What is bound stays
+    bound, and alive, until it is bound anew or the call is given back.
+    """
+
+    __slots__ = (
+        "_args",
+        "_dims",
+        "_enter_loop",
+        "_ffi",
+        "_frame",
+        "_from_buffer",
+        "_held",
+        "_inputs",
+        "_outputs",
+        "call",
+        "library",
+        "step",
+    )
+
+    def __init__(self, library: Library) -> None:
+        bridge, model = library.bridge, library.model
+        ffi = bridge.ffi
+        frame = ffi.new("gt_frame *")
+        functions = ffi.cast("gt_model *", library.address)
+        frame.call, frame.run = functions.call, functions.run
+        args = frame.args
+        args.size = ffi.sizeof("gt_args")
+        self._inputs = ffi.new("void *[]", len(model.inputs) + 1)
+        self._outputs = ffi.new("void *[]", len(model.outputs) + 1)
+        self._dims = ffi.new("int64_t[]", [dim.bound for dim in model.dims] + [0])
+        work = ffi.from_buffer(aligned_empty(model.work_bytes))
+        setattr(args, "in", self._inputs)  # `in` is a keyword
+        args.out, args.dims, args.work = self._outputs, self._dims, work
+        args.blas = ffi.cast("gt_blas *", library.blas)
+        self._held: dict[object, Any] = {"work": work}
+        self._ffi, self._frame, self._args = ffi, frame, args
+        self._from_buffer = ffi.from_buffer
+        self._enter_loop = bridge.enter_loop(frame)
+        self.library = library
+        self.call = bridge.enter(frame)
+        self.step = bridge.step(frame)
+
+    def set_input(self, slot: int, buffer: Any) -> None:
+        """Bind an input: anything with a C-contiguous buffer, read-only and empty ones too. Size is not checked."""
+        pointer = self._from_buffer(buffer)
+        self._inputs[slot] = pointer
+        self._held[slot] = pointer
+
+    def set_output(self, slot: int, buffer: Any) -> None:
+        """Bind an output: a writable C-contiguous buffer. Size is not checked."""
+        pointer = self._from_buffer("char[]", buffer, True)
+        self._outputs[slot] = pointer
+        self._held[~slot] = pointer
+
+    def set_state(self, block: np.ndarray) -> None:
+        """Bind the state block, which `Library.new_state` made."""
+        pointer = self._from_buffer("char[]", block, True)
+        self._args.state = pointer
+        self._held["state"] = pointer
+
+    def set_dims(self, values: Sequence[int]) -> None:
+        """Set the run-time dimensions; raises ValueError for a value outside 0 … bound."""
+        for dim, value in zip(self.library.model.dims, values, strict=True):
+            if not 0 <= value <= dim.bound:
+                raise ValueError(f"dimension {dim.name} is {value}, outside 0 … {dim.bound}")
+            self._dims[dim.index] = value
+
+    @property
+    def status(self) -> int:
+        """What the last call returned: 0 or a GT_ERR_ code."""
+        return int(self._frame.status)
+
+    @property
+    def loss(self) -> float:
+        """The loss of the last call of a model that has one."""
+        return float(self._args.loss)
+
+    def failure(self) -> Failure:
+        """Why the last call failed."""
+        node = int(self._args.err_node)
+        equations = self.library.model.equations
+        equation = equations[node] if 0 <= node < len(equations) else ""
+        return Failure(self.status, node, int(self._args.err_index), equation)
+
+    def held(self, slot: int) -> int:
+        """Bytes of the buffer bound to an input."""
+        return len(self._held[slot])
+
+    def unbind(self) -> None:
+        """Let go of all inputs, outputs and the state; the workspace stays."""
+        self._held = {"work": self._held["work"]}
+
+
+class Loop:
+    """Many calls over the rows of a data set, inside C. `batched[i]` says whether input i is the whole data set.
+
+    The other arguments of each call are those bound to `call`. For one thread at a time.
+    """
+
+    def __init__(self, call: Call, batched: Sequence[bool]) -> None:
+        ffi = call.library.bridge.ffi
+        self.call = call
+        self._loop = ffi.new("gt_loop *")
+        self._loop.size = ffi.sizeof("gt_loop")
+        self._batched = ffi.new("uint8_t[]", [int(flag) for flag in batched] + [0])
+        self._loop.batched = self._batched
+        self._leaves = {k: call.library.model.inputs[k] for k, flag in enumerate(batched) if flag}
+        space = sum(-(-leaf.bytes // ALIGN) * ALIGN for leaf in self._leaves.values())
+        self._gather = ffi.from_buffer(aligned_empty(space))
+        self._loop.gather = self._gather
+
+    @property
+    def done(self) -> int:
+        """How many steps the last run completed."""
+        return int(self._loop.done)
+
+    def run(
+        self,
+        steps: int,
+        batch: int,
+        *,
+        first: int = 0,
+        rows: np.ndarray | None = None,
+        losses: np.ndarray | None = None,
+        stop: np.ndarray | None = None,
+    ) -> int:
+        """Run `steps` calls of `batch` rows each; returns 0 or the code of the step that failed (number `done`).
+
+        Step s sees the rows from `first + s * batch` on, or those that `rows` (int64) names from `s * batch` on.
+        `losses` (float64) takes one loss per step; a non-zero `stop[0]` (int32) ends the loop between two steps.
+        Raises ValueError, before anything runs, for a row outside the data or an array that is too short.
+        """
+        ffi, loop = self.call.library.bridge.ffi, self._loop
+        wanted = steps * batch
+        if steps < 0 or batch < 0 or first < 0:
+            raise ValueError("steps, batch and first must not be negative")
+        if rows is None:
+            low, high = first, first + wanted
+        else:
+            _expect(rows, np.int64, wanted, "rows")
+            used = rows[:wanted]
+            low, high = (int(used.min()), int(used.max()) + 1) if wanted else (0, 0)
+        for slot, leaf in self._leaves.items():
+            row = SIZES[leaf.dtype] * math.prod(upper(e) for e in leaf.shape[1:])
+            if low < 0 or high * row > self.call.held(slot):
+                raise ValueError(f"{leaf.name} has no row {high - 1 if low >= 0 else low}")
+        if losses is not None:
+            _expect(losses, np.float64, steps, "losses")
+        if stop is not None:
+            _expect(stop, np.int32, 1, "stop")
+        loop.steps, loop.batch, loop.first = steps, batch, first
+        held = [  # alive until C returns
+            ffi.NULL if rows is None else ffi.from_buffer("int64_t[]", rows),
+            ffi.NULL if losses is None else ffi.from_buffer("double[]", losses, True),
+            ffi.NULL if stop is None else ffi.from_buffer("int32_t[]", stop),
+        ]
+        loop.rows, loop.losses, loop.stop = held
+        return int(self.call._enter_loop(loop))
+
+
+def _expect(array: np.ndarray, dtype: type, count: int, name: str) -> None:
+    if array.dtype != dtype or array.ndim != 1 or not array.flags.c_contiguous or array.size < count:
+        raise ValueError(f"{name} must be a contiguous {np.dtype(dtype).name} array of at least {count} elements")
+
+
+class Library:
+    """A loaded model. `model` is its description, `path` the file, `address` that of its `gt_model`.
+
+    `blas` gives the address of a `gt_blas` and is asked only by a model that needs one; `sources` gives the C units
+    by file name. Raises LibraryError if the file is no model of this version.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        bridge: Bridge,
+        blas: Callable[[], int],
+        sources: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self.path = path
+        self.bridge = bridge
+        self._sources = sources
+        try:
+            self._opened = FFI.dlopen(os.fspath(path), FFI.RTLD_NOW | FFI.RTLD_LOCAL)
+            self._pointer = self._opened.gt_model_get()
+        except (OSError, FFI.error) as error:
+            raise LibraryError(f"{path} cannot be loaded: {error}") from error
+        try:
+            self.model = describe(self._pointer)
+        except LibraryError as error:
+            raise LibraryError(f"{path} cannot be used: {error}") from None
+        self.address = int(FFI.cast("intptr_t", self._pointer))
+        self.blas = blas() if self.model.needs_blas else 0
+        self._idle: list[Call] = []
+
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """The C units by file name."""
+        return self._sources()
+
+    @property
+    def c_source(self) -> str:
+        """The C units as one text, for reading."""
+        units = self.sources
+        if len(units) == 1:
+            return next(iter(units.values()))
+        return "\n".join(f"/* ---- {name} ---- */\n{text}" for name, text in units.items())
+
+    def acquire(self) -> Call:
+        """A call that nobody else uses: an idle one, or a new one with its own workspace."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return Call(self)
+
+    def release(self, call: Call) -> None:
+        """Give a call back for others; what was bound to it is let go."""
+        call.unbind()
+        if len(self._idle) < IDLE_CALLS:
+            self._idle.append(call)
+
+    def new_state(self) -> np.ndarray:
+        """A state block: aligned bytes owned by NumPy, set to zero by the model."""
+        block = aligned_empty(self.model.state_bytes)
+        self._pointer.init(FFI.from_buffer("char[]", block, True))
+        return block
+
+    def state_views(self, block: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The leaves of a state block, as arrays that share its memory and keep it alive."""
+        bounds = [dim.bound for dim in self.model.dims]
+        return tuple(
+            block[leaf.offset : leaf.offset + leaf.bytes].view(DTYPES[leaf.dtype]).reshape(leaf.shape_at(bounds))
+            for leaf in self.model.state
+        )
+
+    def call(
+        self,
+        inputs: Sequence[Any] = (),
+        *,
+        state: np.ndarray | None = None,
+        outputs: Mapping[int, np.ndarray] | None = None,
+        dims: Sequence[int] | None = None,
+    ) -> list[np.ndarray]:
+        """Run the model once, everything checked; returns its outputs.
+
+        `inputs` are arrays of the described dtypes and shapes (any strides: what is not C-contiguous is copied).
+        `outputs` gives memory for some of the outputs by slot; the others are new. `dims` are the run-time dimensions;
+        what is missing is read off the inputs' shapes. Raises LibraryError for arguments that do not fit, IndexError
+        for an index out of range.
+        """
+        model = self.model
+        if len(inputs) != len(model.inputs):
+            raise LibraryError(f"{model.name} takes {len(model.inputs)} inputs, not {len(inputs)}")
+        if (state is None) != (model.state_bytes == 0):
+            raise LibraryError(f"{model.name} has a state of {model.state_bytes} bytes")
+        arrays = [np.asarray(value) for value in inputs]
+        values = self._dims(arrays) if dims is None else list(dims)
+        bound = self.acquire()
+        try:
+            bound.set_dims(values)
+            for slot, (leaf, array) in enumerate(zip(model.inputs, arrays, strict=True)):
+                bound.set_input(slot, np.ascontiguousarray(_fitting(leaf, array, values)))
+            given = outputs or {}
+            results = []
+            for slot, leaf in enumerate(model.outputs):
+                array = given[slot] if slot in given else np.empty(leaf.shape_at(values), DTYPES[leaf.dtype])
+                bound.set_output(slot, _fitting(leaf, array, values))
+                results.append(array)
+            if state is not None:
+                bound.set_state(state)
+            if bound.call():
+                raise bound.failure().error()
+            return results
+        finally:
+            self.release(bound)
+
+    def _dims(self, arrays: Sequence[np.ndarray]) -> list[int]:
+        values = [dim.bound for dim in self.model.dims]
+        for leaf, array in zip(self.model.inputs, arrays, strict=True):
+            for extent, actual in zip(leaf.shape, array.shape, strict=False):
+                if isinstance(extent, Dim):
+                    values[extent.index] = actual // extent.factor
+        return values
+
+
+def _fitting(leaf: Leaf, array: np.ndarray, dims: Sequence[int]) -> np.ndarray:
+    dtype, shape = DTYPES[leaf.dtype], leaf.shape_at(dims)
+    if array.dtype != dtype or array.shape != shape:
+        raise LibraryError(f"{leaf.name} must be {dtype.name}{list(shape)}, not {array.dtype.name}{list(array.shape)}")
+    return array

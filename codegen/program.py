@@ -1,0 +1,268 @@
+"""The loop-level program: buffers, row kernels and matrix products, before any C is written.
+
+What comes in is built by `gtensor.lower` (or by hand in a test); what goes out to `emit` is the same
+data with a memory plan beside it. Everything is a frozen dataclass, so a program can be compared,
+printed and checked. Nothing here knows tensors or derivatives. Laws: every access stays inside its
+buffer, every value is written before it is read (`check.py`); a kernel may be executed row after row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .cexpr import Expr
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A run-time extent: `factor * dims[index]`, where `dims[index]` is at most `bound`."""
+
+    index: int
+    name: str
+    bound: int
+    factor: int = 1
+
+
+Extent = int | Dim
+"""A loop extent, stride or offset: a constant, or a constant multiple of one run-time dimension."""
+
+
+def upper(extent: Extent) -> int:
+    """The largest value an extent can take."""
+    return extent if isinstance(extent, int) else extent.factor * extent.bound
+
+
+def scaled(extent: Extent, factor: int) -> Extent:
+    """`extent * factor`."""
+    if isinstance(extent, int):
+        return extent * factor
+    return Dim(extent.index, extent.name, extent.bound, extent.factor * factor) if factor else 0
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A C-contiguous array in memory.
+
+    `dtype` is a tag of `cexpr.DTYPES`. `role` is one of: `input` (read through `args->in[slot]`, never
+    written unless an output aliases it), `output` (`args->out[slot]`), `state` (leaf `slot` of the
+    resident block), `work` (placed in the arena by `memory.plan`), `row` (an arena buffer whose content
+    lives for one row of one kernel). An output with `alias` takes over the memory of that input or
+    state buffer (donation): it is the same storage under a second name.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+    role: str
+    slot: int = -1
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a buffer as an affine function of the loop counters, in elements.
+
+    `strides` has one entry per axis of the kernel's space, outermost first; 0 repeats, negative walks
+    backwards. `index` adds run-time terms: pairs (integer variable, stride).
+    """
+
+    buffer: str
+    strides: tuple[Extent, ...]
+    offset: Extent = 0
+    index: tuple[tuple[str, Extent], ...] = ()
+
+
+@dataclass(frozen=True)
+class Load:
+    """`var = buffer[access]`; the variable has the buffer's dtype."""
+
+    var: str
+    dtype: str
+    access: Access
+
+
+@dataclass(frozen=True)
+class Assign:
+    """`var = expr`: one scalar statement; `note` names the equation and the user's line."""
+
+    var: str
+    dtype: str
+    expr: Expr
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Counter:
+    """`var = the loop counter of axis` (an i64)."""
+
+    var: str
+    axis: int
+
+
+@dataclass(frozen=True)
+class Store:
+    """`buffer[access] = value`; `value` is a variable or a C literal of the buffer's dtype."""
+
+    access: Access
+    value: str
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """Fold `value` over the last axis into `var`, which the heads of later phases may read.
+
+    `op` is a key of `cexpr.REDUCERS`. argmax and argmin fold the position along the last axis (an
+    i64); their first winner stays, a NaN wins.
+    """
+
+    var: str
+    dtype: str
+    op: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Accumulate:
+    """`buffer[access] = op(buffer[access], value)`: a reduction over the axes whose stride is 0.
+
+    The kernel's `accumulators` say how the buffer starts and in what precision it is summed; the
+    result may be read by later kernels only.
+    """
+
+    access: Access
+    op: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Leave the kernel with an error unless `low <= var < high` (both constant); `node` says which equation."""
+
+    var: str
+    low: int
+    high: Extent
+    node: int
+    note: str = ""
+
+
+Stmt = Load | Assign | Counter | Store | Reduce | Accumulate | Check
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """How the target of `Accumulate` starts and is summed.
+
+    `start` is `identity` (the reducer's neutral element) or `keep` (what the buffer already holds:
+    scatter-add into a copy). `scratch` names a wider buffer of the target's shape (f32 sums in f64)
+    that takes the running values and is written back to the target when the loops end.
+    """
+
+    buffer: str
+    op: str
+    start: str = "identity"
+    scratch: str | None = None
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One pass over a row: `head` runs once per row, `body` once per element of the row.
+
+    A body of () makes a phase of per-row statements only. Variables of a head are seen by that
+    phase's body and all later phases; variables of a body only inside that body (what a later phase
+    needs goes through a `row` buffer); results of `Reduce` by all later heads and bodies.
+    """
+
+    head: tuple[Stmt, ...] = ()
+    body: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """A loop nest over `space` whose last axis is the row; the phases run one after another per row.
+
+    Within one phase, rows and elements run in increasing order; a statement sees the stores of earlier
+    phases of its own row. `space` has at least one axis; a scalar kernel has space (1,).
+    """
+
+    name: str
+    space: tuple[Extent, ...]
+    phases: tuple[Phase, ...]
+    accumulators: tuple[Accumulator, ...] = ()
+    comment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Term:
+    """One product `a @ b` added into an accumulator: `a` over (batch…, m, k), `b` over (batch…, k, n)."""
+
+    a: Access
+    b: Access
+    k: Extent
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """`acc[batch…, m, n] = sum of terms`, then the epilogue per element.
+
+    The epilogue is a list of statements over the space (batch…, m, n) in which the variable `acc`
+    (of `dtype`) is the finished sum; it holds at least one Store or Accumulate. Strides of 1 along k
+    or m / n say which operand is transposed. Each element is one chain in k order, term after term.
+    `gemm.prepare` sets `route` to `tile` (our register tiles) or `blas`, and `scratch` where BLAS has to
+    write one product of (m, n) aside before the epilogue reads it.
+    """
+
+    name: str
+    dtype: str
+    batch: tuple[Extent, ...]
+    m: Extent
+    n: Extent
+    terms: tuple[Term, ...]
+    acc: str
+    epilogue: tuple[Stmt, ...]
+    accumulators: tuple[Accumulator, ...] = ()
+    scratch: str | None = None
+    comment: tuple[str, ...] = ()
+    route: str = "tile"
+
+
+Step = RowKernel | Gemm
+
+
+@dataclass(frozen=True)
+class Array:
+    """What a caller is told of one input, output or state leaf: shown in the metadata of the C."""
+
+    name: str
+    dtype: str
+    shape: tuple[Extent, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A whole model: its buffers, its steps in order, and what callers are told.
+
+    `loss` names the scalar output copied to `args->loss`, if any. `equations` are the lines shown as
+    metadata; `Check.node` indexes them.
+    """
+
+    name: str
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    inputs: tuple[Array, ...]
+    outputs: tuple[Array, ...]
+    state: tuple[Array, ...] = ()
+    dims: tuple[Dim, ...] = ()
+    loss: str | None = None
+    equations: tuple[str, ...] = ()
+    header: tuple[str, ...] = field(default=())
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name."""
+        return self.table[name]
+
+    @property
+    def table(self) -> dict[str, Buffer]:
+        """Buffers by name."""
+        return {b.name: b for b in self.buffers}

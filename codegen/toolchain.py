@@ -1,0 +1,270 @@
+"""Which C compiler, which flags: found, tried out once per machine, and remembered.
+
+Comes in: `Options`. Goes out: a `Compiler` that compiled, loaded and ran a small library, and the flags for a build.
+The order is GT_CC, CC, then cc, gcc, clang on PATH, then zig's clang (the `ziglang` wheel). Laws: a compiler that
+was named and fails is an error, never a reason to take another; what is known of a compiler holds as long as its
+files' sizes and times and the CPU are the same, and is then used without starting a process; no flag relaxes IEEE
+arithmetic.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import _abi, machine
+from .abi import with_headers
+from .compiler import CompileError, Compiler, Finished, ToolchainError, environment
+from .folder import Draft, Folder
+from .options import Options, refuse, split
+from .target import Target
+
+FFI: Any = _abi.ffi
+
+BASE_FLAGS = (
+    "-O3",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
+)
+"""For every build."""
+
+STANDARDS = {"native": "-std=gnu99", "portable": "-std=c99"}
+
+MACHINE_FLAGS = (("-march=native",), ("-mcpu=native",), ())
+"""How a compiler may be told to use all of this CPU; the first that it takes counts."""
+
+PROBE_SECONDS = 60.0
+"""Of patience with a compiler that is asked what it is."""
+
+SELF_TEST = """\
+#include "gt_abi.h"
+#include <math.h>
+static int32_t call(gt_args *args) { args->loss = exp(args->loss); return GT_OK; }
+static const gt_model model = {.abi = GT_ABI_VERSION, .call = call};
+const gt_model *gt_model_get(void) { return &model; }
+"""
+
+NOT_FOUND = """\
+no C compiler: looked for GT_CC, CC, for {names} on PATH, and for the ziglang package
+  PATH: {path}
+  hint: install one (Debian: apt install gcc libc6-dev; macOS: xcode-select --install; anywhere: pip install ziglang)"""
+
+WINDOWS = """\
+gtensor does not build on Windows: its generated C is for gcc and clang on Linux and macOS
+  hint: run it inside WSL (https://learn.microsoft.com/windows/wsl), where everything works as on Linux"""
+
+MAPS = Path("/proc/self/maps")
+"""What is loaded into this process, on Linux."""
+
+ON_PATH = ("cc", "gcc", "clang")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A compiler command and who named it (`GT_CC`, `CC`, or nobody)."""
+
+    command: tuple[str, ...]
+    named: str = ""
+
+
+def candidates(options: Options) -> list[Candidate]:
+    """The compilers to try in order: one if it was named, else all that are found."""
+    for name, text in (("GT_CC", options.cc), ("CC", os.environ.get("CC", ""))):
+        if text.strip():
+            words = (text,) if os.path.isfile(text) else split(text, name)
+            refuse(words, name)
+            if shutil.which(words[0]) is None:
+                raise ToolchainError(
+                    f"{name}={text!r}: there is no program {words[0]!r}\n  PATH: {os.environ.get('PATH', '')}\n"
+                    f"  hint: correct {name}, or unset it to use the first of {', '.join(ON_PATH)} on PATH"
+                )
+            return [Candidate(words, name)]
+    found = [Candidate((name,)) for name in ON_PATH if shutil.which(name)]
+    ziglang = importlib.util.find_spec("ziglang")
+    if ziglang is not None and ziglang.origin is not None:
+        zig = Path(ziglang.origin).parent / "zig"
+        found += [Candidate((str(zig), "cc"))] if zig.exists() else []
+    return found
+
+
+def find(options: Options) -> Compiler:
+    """The compiler to use, tried out and identified; raises ToolchainError (CompileError if it fails on the trial).
+
+    >>> find(Options()).target("native").variant
+    'native'
+    """
+    if sys.platform == "win32":
+        raise ToolchainError(WINDOWS)
+    folder = Folder(options.cache, options.say)
+    failures: list[ToolchainError] = []
+    for candidate in candidates(options):
+        try:
+            return examine(candidate, options, folder)
+        except ToolchainError as error:
+            if candidate.named:
+                raise
+            options.say(1, f"toolchain: {shlex.join(candidate.command)} does not work: {error}")
+            failures.append(error)
+    if failures:
+        raise failures[0]
+    raise ToolchainError(NOT_FOUND.format(names=", ".join(ON_PATH), path=os.environ.get("PATH", "")))
+
+
+def examine(candidate: Candidate, options: Options, folder: Folder) -> Compiler:
+    """What a compiler is: remembered, or found out by trying it."""
+    path = os.path.realpath(shutil.which(candidate.command[0]) or candidate.command[0])
+    about = json.dumps([candidate.command, stamp(path), machine.cpu(), options.words, SELF_TEST])
+    fact = folder.recall("compiler", about)
+    if fact is not None and all(stamp(name) == known for name, known in fact["files"].items()):
+        fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fact["compiler"].items()}
+        return Compiler(**fields)
+    with folder.draft() as draft:
+        options.say(1, f"toolchain: trying {shlex.join(candidate.command)}")
+        compiler = probe(candidate.command, path, options.words, draft)
+        try:
+            self_test(compiler, candidate, options.words, draft)
+        except CompileError as error:
+            error.directory = draft.keep()
+            raise
+        parts = [path, ask([*compiler.command, "-print-prog-name=cc1"], draft).output.strip()]
+        files = {name: stamp(name) for name in parts if os.path.isabs(name)}
+    folder.remember("compiler", about, {"files": files, "compiler": vars(compiler)})
+    return compiler
+
+
+def stamp(path: str) -> list[object]:
+    """What tells two states of a file apart without reading it: path, size, time."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return [path]
+    return [path, info.st_size, info.st_mtime_ns]
+
+
+def ask(command: Sequence[str], draft: Draft) -> Finished:
+    """Run a compiler with a question; a command that fails or hangs has a status that is not 0."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=draft.path,
+            env=environment(draft.scratch),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Finished(tuple(command), 127, str(error))
+    return Finished(tuple(command), done.returncode, done.stdout.decode("utf-8", "replace"))
+
+
+def probe(command: tuple[str, ...], path: str, words: tuple[str, ...], draft: Draft) -> Compiler:
+    """Ask a compiler who it is and what it makes of this CPU; what it does not answer stays empty."""
+    (draft.scratch / "empty.c").write_text("", encoding="utf-8")
+    source = f"{draft.scratch.name}/empty.c"
+    flags: tuple[str, ...] = ()
+    macros = ""
+    for flags in MACHINE_FLAGS:
+        done = ask([*command, *flags, *words, "-dM", "-E", source], draft)
+        if done.status == 0:
+            macros = done.output
+            break
+    driver = ask([*command, *flags, *words, "-###", "-c", source], draft).output
+    version = ask([*command, "--version"], draft).output.strip()
+    defined = re.findall(r"^#define (__\w+) 1$", macros, flags=re.MULTILINE)
+    features = sorted(name for name in defined if FEATURE.match(name))
+    return Compiler(
+        command=command,
+        path=path,
+        version=version.splitlines()[0] if version else "",
+        machine=ask([*command, "-dumpmachine"], draft).output.strip(),
+        flags=flags,
+        features=tuple(features),
+        resolved=" ".join(resolved(driver)),
+    )
+
+
+FEATURE = re.compile(
+    r"__(AVX|SSE|SSSE|MMX|FMA|BMI|F16C|LZCNT|POPCNT|AES|VAES|GFNI|SHA|AMX|ADX|ARM_|aarch64|FP_FAST_FMA|riscv|ALTIVEC|VSX)"
+)
+"""Names of the macros by which compilers say what the CPU can do."""
+
+
+def resolved(driver: str) -> list[str]:
+    """What `-###` shows of the CPU: gcc's -march, -mtune, -m… and --param, clang's -target-cpu and -target-feature."""
+    words = re.findall(r'"((?:[^"\\]|\\.)*)"|(\S+)', driver)
+    flat = [quoted or bare for quoted, bare in words]
+    out = []
+    for position, word in enumerate(flat):
+        if word in ("-target-cpu", "-target-feature", "-tune-cpu", "--param"):
+            out += flat[position : position + 2]
+        elif re.match(r"-m(arch|tune|cpu|no-|avx|sse|fma|bmi|prefer)", word):
+            out.append(word)
+    return out
+
+
+def self_test(compiler: Compiler, candidate: Candidate, words: tuple[str, ...], draft: Draft) -> None:
+    """Compile, load and run a small library; raises CompileError, also for a library that does not load here."""
+    who = shlex.join(candidate.command) + (f" (named by {candidate.named})" if candidate.named else "")
+    flags = [STANDARDS["native"], *BASE_FLAGS, *compiler.flags, *words]
+    try:
+        done = compiler.build(draft, with_headers({"self_test.c": SELF_TEST}), "self_test.so", flags)
+    except CompileError as error:
+        error.what = f"the C compiler {who}"
+        raise
+    try:
+        loaded = FFI.dlopen(str(draft.path / "self_test.so"))
+        args = FFI.new("gt_args *", {"loss": 0.0})
+        works = loaded.gt_model_get().call(args) == 0 and args.loss == 1.0
+        problem = "" if works else "the self-test computed exp(0) wrong"
+        FFI.dlclose(loaded)
+    except (OSError, FFI.error) as error:
+        problem = f"what it compiles does not load into this Python: {error}"
+    if problem:
+        raise CompileError(
+            f"the C compiler {who}", Finished(done.command, 0, done.output + problem), draft.path, "self_test.c"
+        )
+
+
+def flags(compiler: Compiler, target: Target, options: Options) -> tuple[str, ...]:
+    """The flags for compiling and linking models.
+
+    >>> "-ffast-math" in flags(find(Options()), find(Options()).target("native"), Options())
+    False
+    """
+    out = [STANDARDS[target.variant], *BASE_FLAGS, *target.flags]
+    if options.sanitizers:
+        out += [f"-fsanitize={','.join(options.sanitizers)}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
+        out += ["-g", *(["-shared-libsan"] if compiler.is_clang else [])]
+    if options.timing:
+        out.append("-DGT_TIME=1")
+    return (*out, *options.words)
+
+
+def check_sanitizers(options: Options) -> None:
+    """Raise ToolchainError if loading a library with the address sanitizer would end this process."""
+    if "address" not in options.sanitizers or not MAPS.exists():
+        return
+    if not re.search(r"lib(clang_rt\.)?asan", MAPS.read_text(encoding="utf-8", errors="replace")):
+        raise ToolchainError(
+            "GT_SANITIZE=address: the address sanitizer must be in the process before Python starts\n"
+            "  hint: start it as  LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 python …"
+            "  (clang: -print-file-name=libclang_rt.asan-$(uname -m).so)"
+        )

@@ -1,0 +1,88 @@
+"""Every setting: its type, its default, one sentence; environment variables and `gt.config`.
+
+A setting is read when it is used, so `with gt.config(debug=2):` and a changed environment both work.
+Law: nothing else in gtensor reads the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from .errors import GTensorError
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: environment variable, parser of its text, default, and what it does."""
+
+    variable: str
+    parse: Callable[[str], Any]
+    default: Callable[[], Any]
+    doc: str
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.replace(",", " ").split() if part)
+
+
+SETTINGS: dict[str, Setting] = {
+    "cache": Setting(
+        "GT_CACHE", Path, lambda: Path(platformdirs.user_cache_dir("gtensor")), "folder of compiled models"
+    ),
+    "cc": Setting("GT_CC", str, lambda: "", "C compiler to use instead of CC or the first of cc, gcc, clang"),
+    "cflags": Setting("GT_CFLAGS", str, lambda: "", "flags added to the compiler's command"),
+    "blas": Setting("GT_BLAS", str, lambda: "", "BLAS provider: scipy-openblas32, system, accelerate or none"),
+    "debug": Setting("GT_DEBUG", int, lambda: 0, "1: stages and times, 2: and graphs, 3: and schedules, 4: and C"),
+    "dump": Setting("GT_DUMP", str, lambda: "", "folder to which every stage is written as numbered text files"),
+    "check": Setting("GT_CHECK", int, lambda: 0, "1: check every graph, 2: also evaluate before and after each pass"),
+    "skip": Setting("GT_SKIP", _names, lambda: (), "names of passes to leave out"),
+    "time": Setting("GT_TIME", int, lambda: 0, "1: time each kernel inside the C and print a table at exit"),
+    "sanitize": Setting("GT_SANITIZE", str, lambda: "", "sanitizers for the generated C, such as address,undefined"),
+}
+
+_OVERRIDES: ContextVar[dict[str, Any]] = ContextVar("gtensor_config", default={})  # noqa: B039 - never mutated
+
+
+def get(name: str) -> Any:
+    """The value of a setting now: `gt.config` first, then the environment, then the default."""
+    overrides = _OVERRIDES.get()
+    if name in overrides:
+        return overrides[name]
+    setting = SETTINGS[name]
+    text = os.environ.get(setting.variable)
+    if not text:
+        return setting.default()
+    try:
+        return setting.parse(text)
+    except ValueError:
+        raise GTensorError(f"{setting.variable}={text!r} is not valid: {setting.doc}") from None
+
+
+@contextlib.contextmanager
+def config(**values: Any) -> Iterator[None]:
+    """Change settings inside a `with` block; raises GTensorError for an unknown name.
+
+    >>> with config(debug=1):
+    ...     get("debug")
+    1
+    """
+    for name, value in values.items():
+        if name not in SETTINGS:
+            raise GTensorError(f"there is no setting {name!r}", hint="settings are " + ", ".join(SETTINGS))
+        if name == "cache":
+            values[name] = Path(value)
+        elif name == "skip" and isinstance(value, str):
+            values[name] = _names(value)
+    token = _OVERRIDES.set({**_OVERRIDES.get(), **values})
+    try:
+        yield
+    finally:
+        _OVERRIDES.reset(token)

@@ -1,0 +1,9 @@
+"""The primitives: importing this package fills the registry.
+
+One record per operation: type rule, NumPy rule, derivative, batch rule, C form and samples stand
+together, grouped by what kind of loop the operations are.
+"""
+
+from . import arithmetic, assemble, contract, create, index, layout, reduce, transcendental
+
+__all__ = ["arithmetic", "assemble", "contract", "create", "index", "layout", "reduce", "transcendental"]

@@ -1,0 +1,405 @@
+"""Indexed reads and writes: take, gather, scatter_add, index_add, checked indices, and `x[key]`.
+
+Negative indices count from the end. An index out of range raises IndexError: while tracing when it is
+constant, else from the call, before anything is written. Repeated indices accumulate in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import DTypeError, IndexingError, ShapeError
+from ..prim import Indexing, Input, Prim, Sample, public, register
+from ..pullback import zeros
+from ..tensor import Tensor, apply, as_tensor, cast
+from ..types import Dim, Type, int64, normalize_axis
+from .records import batch_elementwise, move_axis, same_type, uniform
+
+Array = np.ndarray[Any, Any]
+
+
+def _require_integers(index: Type) -> None:
+    if index.dtype.kind not in "iu":
+        raise DTypeError(f"indices must be integers, not {index.dtype}")
+
+
+def wrapped(index: Array, size: int, low: int | None = None) -> Array:
+    """Indices counted from the front; raises IndexingError naming the first that is out of range."""
+    wide = index.astype(np.int64)
+    bad = (wide < (-size if low is None else low)) | (wide >= size)
+    if bad.any():
+        raise IndexingError(f"index {int(wide[bad].flat[0])} is out of range for an axis of {size}")
+    return np.where(wide < 0, wide + size, wide)
+
+
+def _require_rows(x: Type, index: Type, axis: int) -> None:
+    _require_integers(index)
+    if isinstance(x.shape[axis], Dim):
+        raise ShapeError(f"the run-time axis {axis} of {x} cannot be indexed")
+
+
+# ---- take and its derivative -----------------------------------------------------------------------------
+
+
+def _take_shape(x: Type, index: Type, axis: int) -> tuple[Any, ...]:
+    return (*x.shape[:axis], *index.shape, *x.shape[axis + 1 :])
+
+
+def _take_type(x: Type, index: Type, axis: int) -> Type:
+    _require_rows(x, index, axis)
+    return Type(_take_shape(x, index, axis), x.dtype)
+
+
+def _take_place(x: Type, index: Type, axis: int, **params: Any) -> Indexing:
+    span = index.ndim
+    axes = tuple(None if i == axis else i if i < axis else i - 1 + span for i in range(x.ndim))
+    return Indexing(axes, tuple(range(axis, axis + span)), axis)
+
+
+def _index_add_type(x: Type, index: Type, values: Type, axis: int) -> Type:
+    _require_rows(x, index, axis)
+    if values.shape != _take_shape(x, index, axis) or values.dtype != x.dtype:
+        raise ShapeError(f"values must be {x.with_shape(_take_shape(x, index, axis))}")
+    return Type(x.shape, x.dtype)
+
+
+def _index_add_array(x: Array, index: Array, values: Array, axis: int) -> Array:
+    out = x.copy()
+    at = (slice(None),) * axis + (wrapped(index, x.shape[axis]),)
+    np.add.at(out, at, values)
+    return out
+
+
+def _take_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
+    x, index = args
+    if axes[1] is None:
+        moved = move_axis(x, axes[0], 0, x.ndim - 1)
+        return apply("take", moved, index, axis=axis + 1), 0
+    if axes[0] is None:
+        return apply("take", x, move_axis(index, axes[1], 0, index.ndim - 1), axis=axis), axis
+    size = int(x.shape[axes[0]])
+    return _batched_rows(move_axis(x, axes[0], size, x.ndim - 1), move_axis(index, axes[1], size, index.ndim - 1), axis)
+
+
+def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
+    """Each batch element takes from its own array: one take from the arrays laid end to end."""
+    size, rows = int(x.shape[0]), int(x.shape[axis + 1])
+    front = apply("transpose", x, axes=(0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1)))
+    joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
+    checked = apply("check_index", index, low=-rows, high=rows)
+    counted = apply("remainder", cast(checked, int64), rows)
+    offsets = apply("iota", shape=(size, *(1,) * (index.ndim - 1)), axis=0, dtype=int64)
+    offsets = apply("broadcast", apply("mul", offsets, rows), shape=index.shape)
+    taken = apply("take", joined, apply("add", counted, offsets), axis=0)
+    span = index.ndim - 1
+    before = tuple(range(1 + span, 1 + span + axis))
+    order = (0, *before, *range(1, 1 + span), *range(1 + span + axis, taken.ndim))
+    return apply("transpose", taken, axes=order), 0
+
+
+def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
+    """The batch axis becomes part of the index: arrays end to end, indices shifted by their array's start."""
+    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    x, index, values = (move_axis(t, a, size, t.ndim - (a is not None)) for t, a in zip(args, axes, strict=True))
+    rows, span = int(x.shape[axis + 1]), index.ndim - 1
+    to_front = (0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1))
+    front = apply("transpose", x, axes=to_front)
+    joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
+    checked = apply("remainder", cast(apply("check_index", index, low=-rows, high=rows), int64), rows)
+    offsets = apply("mul", apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64), rows)
+    shifted = apply("add", checked, apply("broadcast", offsets, shape=index.shape))
+    lead = tuple(range(axis + 1, axis + 1 + span))
+    order = (0, *lead, *(i for i in range(1, values.ndim) if i not in lead))
+    added = apply("index_add", joined, shifted, apply("transpose", values, axes=order), axis=0)
+    back = apply("reshape", added, shape=front.shape)
+    return apply("transpose", back, axes=tuple(to_front.index(i) for i in range(x.ndim))), 0
+
+
+_INDEX = Input(values=[[2, 0], [-1, 2]], dtype=int64)
+
+register(
+    Prim(
+        "take", "gather", _take_type,
+        lambda x, index, axis: np.take(x, wrapped(index, x.shape[axis]), axis=axis),
+        vjp=lambda g, y, x, index, axis: (lambda: apply("index_add", zeros(x.type), index, g, axis=axis), None),
+        batch=_take_batch, place=_take_place, exact=True,
+        samples=(
+            Sample((uniform(shape=(3, 4)), _INDEX), {"axis": 0}, dtypes=("f", "i", "u", "b")),
+            Sample((uniform(shape=(2, 3, 2)), _INDEX), {"axis": 1}),
+            Sample((uniform(shape=(3,)), Input(values=1, dtype=int64)), {"axis": 0}),
+            Sample((uniform(shape=(3, 2)), Input(values=np.zeros((0,)), dtype=int64)), {"axis": 0}),
+        ),
+        flops=0, doc="Rows of an axis at the given places.",
+    )
+)  # fmt: skip
+register(
+    Prim(
+        "index_add", "scatter", _index_add_type, _index_add_array,
+        vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("take", g, index, axis=axis)),
+        batch=_index_add_batch, place=lambda x, index, v, axis: _take_place(x, index, axis),
+        samples=(
+            Sample((uniform(shape=(3, 4)), _INDEX, uniform(shape=(2, 2, 4))), {"axis": 0}, dtypes=("f", "i")),
+            Sample((uniform(shape=(2, 3)), Input(values=[1, 1], dtype=int64), uniform(shape=(2, 2))), {"axis": 1}),
+        ),
+        flops=1, doc="An array with values added to rows of an axis at the given places.",
+    )
+)  # fmt: skip
+
+
+@public
+def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
+    """Elements of an axis at the given places: x[..., indices, ...]; of the flattened array without an axis.
+
+    Raises IndexError for an index out of range; negative indices count from the end.
+
+    >>> import gtensor as gt
+    >>> take(gt.tensor([10.0, 20.0, 30.0]), [-1, 0], axis=0)
+    Tensor([30., 10.], dtype=float32)
+    """
+    tensor, index = as_tensor(x), as_tensor(indices)
+    if axis is None:
+        tensor, axis = apply("reshape", tensor, shape=(tensor.type.size,)), 0
+    at = normalize_axis(axis, tensor.ndim)
+    return apply("take", tensor, require_constant_in_range(index, tensor.type.shape[at]), axis=at)
+
+
+def require_constant_in_range(index: Tensor, size: Any) -> Tensor:
+    """The index, a strong integer; raises IndexingError at once when it is a literal out of range."""
+    if index.type.dtype.kind not in "iu":
+        raise DTypeError(f"indices must be integers, not {index.type.dtype}")
+    if index.atom is not None and index.data is not None and isinstance(size, int):
+        wrapped(index.data, size)
+    return cast(index, index.type.dtype) if not index.type.weak else cast(index, int64)
+
+
+# ---- gather and scatter along an axis --------------------------------------------------------------------
+
+
+def _along_type(x: Type, index: Type, axis: int) -> Type:
+    _require_rows(x, index, axis)
+    if index.ndim != x.ndim or any(
+        i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True))
+    ):
+        raise ShapeError(f"the index must have the extents of the array but along axis {axis}")
+    return Type(index.shape, x.dtype)
+
+
+def _along_place(x: Type, index: Type, axis: int) -> Indexing:
+    axes = tuple(None if i == axis else i for i in range(x.ndim))
+    return Indexing(axes, tuple(range(x.ndim)), axis)
+
+
+def _scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
+    if values != _along_type(x, index, axis):
+        raise ShapeError("the values must have the shape of the index and the dtype of the array")
+    return Type(x.shape, x.dtype)
+
+
+def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
+    out = x.copy()
+    places = list(np.indices(index.shape, sparse=True))
+    places[axis] = wrapped(index, x.shape[axis])
+    np.add.at(out, tuple(places), values)
+    return out
+
+
+def _along_batch(name: str) -> Any:
+    def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
+        size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+        moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
+        return apply(name, *moved, axis=axis + 1), 0
+
+    return rule
+
+
+_ALONG = Input(values=[[2, 0, -1], [1, 1, 0]], dtype=int64)
+
+register(
+    Prim(
+        "gather", "gather", _along_type,
+        lambda x, index, axis: np.take_along_axis(x, wrapped(index, x.shape[axis]), axis),
+        vjp=lambda g, y, x, index, axis: (lambda: apply("scatter_add", zeros(x.type), index, g, axis=axis), None),
+        batch=_along_batch("gather"), place=_along_place, exact=True,
+        samples=(
+            Sample((uniform(shape=(2, 3)), _ALONG), {"axis": 1}, dtypes=("f", "i", "u", "b")),
+            Sample((uniform(shape=(3, 3)), Input(values=[[2, 0, -1]], dtype=int64)), {"axis": 0}),
+        ),
+        flops=0, doc="Elements along an axis, one place per element of the index.",
+    )
+)  # fmt: skip
+register(
+    Prim(
+        "scatter_add", "scatter", _scatter_type, _scatter_array,
+        vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("gather", g, index, axis=axis)),
+        batch=_along_batch("scatter_add"), place=lambda x, index, v, axis: _along_place(x, index, axis),
+        samples=(
+            Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i")),
+            Sample((uniform(shape=(3, 3)), Input(values=[[2, 0, -1]], dtype=int64), uniform(shape=(1, 3))), {"axis": 0}),
+        ),
+        flops=1, doc="An array with values added along an axis, one place per value.",
+    )
+)  # fmt: skip
+
+
+@public
+def gather(x: Any, axis: int, index: Any, /) -> Tensor:
+    """Elements along an axis: out[i][j] = x[i][index[i][j]] for axis 1, as `torch.gather`.
+
+    The index has the extents of x but along the axis. Raises IndexError for an index out of range.
+    """
+    tensor = as_tensor(x)
+    at = normalize_axis(axis, tensor.ndim)
+    return apply("gather", tensor, require_constant_in_range(as_tensor(index), tensor.type.shape[at]), axis=at)
+
+
+@public
+def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
+    """`gather` with NumPy's order of arguments."""
+    return gather(x, axis, indices)
+
+
+@public
+def scatter_add(x: Any, axis: int, index: Any, values: Any, /) -> Tensor:
+    """x with values added along an axis: out[i][index[i][j]] += values[i][j] for axis 1, as `torch.scatter_add`.
+
+    Repeated indices accumulate. Raises IndexError for an index out of range.
+
+    >>> import gtensor as gt
+    >>> scatter_add(gt.zeros(3), 0, [1, 1], gt.tensor([2.0, 3.0]))
+    Tensor([0., 5., 0.], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    at = normalize_axis(axis, tensor.ndim)
+    added = cast(as_tensor(values), tensor.type.dtype)
+    index = require_constant_in_range(as_tensor(index), tensor.type.shape[at])
+    return apply("scatter_add", tensor, index, added, axis=at)
+
+
+@public
+def index_add(x: Any, axis: int, index: Any, values: Any, /) -> Tensor:
+    """x with rows of values added at places of an axis: out[index[j]] += values[j] for axis 0.
+
+    Repeated indices accumulate. Raises IndexError for an index out of range.
+    """
+    tensor = as_tensor(x)
+    at = normalize_axis(axis, tensor.ndim)
+    places = require_constant_in_range(as_tensor(index), tensor.type.shape[at])
+    return apply("index_add", tensor, places, cast(as_tensor(values), tensor.type.dtype), axis=at)
+
+
+# ---- checked indices -------------------------------------------------------------------------------------
+
+
+def _check_type(x: Type, low: int, high: int, ignore: int | None = None) -> Type:
+    _require_integers(x)
+    return same_type(x)
+
+
+def _check_array(x: Array, low: int, high: int, ignore: int | None = None) -> Array:
+    counted = x.astype(np.int64)
+    bad = (counted < low) | (counted >= high)
+    if ignore is not None:
+        bad &= counted != ignore
+    if bad.any():
+        raise IndexingError(f"index {int(counted[bad].flat[0])} is out of range [{low}, {high})")
+    return x
+
+
+register(
+    Prim(
+        "check_index", "elementwise", _check_type, _check_array, vjp=lambda g, y, x, **p: (None,), zero=True,
+        batch=batch_elementwise("check_index"), c={"*": "{0}"}, exact=True,
+        samples=(Sample((Input(values=[0, 2, 1], dtype=int64),), {"low": 0, "high": 3}, grad=False),),
+        flops=0, doc="The indices themselves; an error if one lies outside [low, high) and is not `ignore`.",
+    )
+)  # fmt: skip
+
+
+# ---- x[key] ----------------------------------------------------------------------------------------------
+
+
+@public
+def getitem(x: Any, key: Any, /) -> Tensor:
+    """x[key] for integers, slices, ellipsis, None, and one integer array.
+
+    Raises IndexError for an integer out of range, DTypeError for a boolean mask (use `where`).
+    """
+    tensor = as_tensor(x)
+    parts = _full_key(key if isinstance(key, tuple) else (key,), tensor.ndim)
+    start: list[Any] = []
+    stop: list[Any] = []
+    step: list[int] = []
+    flips: list[int] = []
+    shape: list[Any] = []
+    arrays: list[tuple[int, Tensor]] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            shape.append(1)
+            continue
+        n = tensor.type.shape[axis]
+        a, b, k, flipped = _bounds(part, n) if not _is_array(part) else (0, n, 1, False)
+        start.append(a)
+        stop.append(b)
+        step.append(k)
+        if flipped:
+            flips.append(axis)
+        if _is_array(part):
+            arrays.append((len(shape), as_tensor(part)))
+        if isinstance(part, slice) or _is_array(part):
+            shape.append(n if isinstance(n, Dim) else max(0, -((a - b) // k)) if b > a else 0)
+        axis += 1
+    out = apply("slice", tensor, start=tuple(start), stop=tuple(stop), step=tuple(step))
+    if flips:
+        out = apply("flip", out, axes=tuple(flips))
+    out = apply("reshape", out, shape=tuple(shape))
+    if len(arrays) > 1:
+        raise DTypeError("x[key] takes one integer array", hint="take along one axis after the other")
+    for at, index in arrays:
+        out = take(out, index, axis=at)
+    return out
+
+
+def _is_array(part: Any) -> bool:
+    if isinstance(part, Tensor):
+        return part.data is None or part.ndim > 0
+    return isinstance(part, (list, np.ndarray))
+
+
+def _full_key(key: tuple[Any, ...], ndim: int) -> list[Any]:
+    """The key with its ellipsis spelled out, one entry per axis beside the new ones."""
+    used = len([k for k in key if k is not None and k is not Ellipsis])
+    if used > ndim:
+        raise IndexingError(f"{used} indices for an array with {ndim} axes")
+    if len([k for k in key if k is Ellipsis]) > 1:
+        raise IndexingError("an index can have one ellipsis")
+    fill = [slice(None)] * (ndim - used)
+    at = next((i for i, k in enumerate(key) if k is Ellipsis), None)
+    if at is None:
+        return [*key, *fill]
+    return [*key[:at], *fill, *key[at + 1 :]]
+
+
+def _bounds(part: Any, n: Any) -> tuple[Any, Any, int, bool]:
+    """(start, stop, step, reversed) of an integer or a slice of an axis."""
+    if isinstance(part, slice):
+        if isinstance(n, Dim):
+            if (part.start, part.stop, part.step) not in ((None, None, None), (None, None, 1)):
+                raise ShapeError(f"the run-time axis {n} can only be taken whole")
+            return 0, n, 1, False
+        a, b, k = part.indices(n)
+        if k > 0:
+            return a, max(a, b), k, False
+        count = max(0, -((b - a) // -k)) if b < a else 0
+        return (a + (count - 1) * k, a + 1, -k, True) if count else (0, 0, 1, False)
+    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+        raise DTypeError(f"an index is an integer, slice, ellipsis, None or integer array, not {part!r}")
+    if isinstance(n, Dim):
+        raise ShapeError(f"the run-time axis {n} can only be taken whole")
+    i = int(part.__index__())
+    if not -n <= i < n:
+        raise IndexingError(f"index {i} is out of range for an axis of {n}")
+    return i % n, i % n + 1, 1, False

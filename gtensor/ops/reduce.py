@@ -1,0 +1,299 @@
+"""Reductions: sum, prod, max, min, any, all, argmax, argmin over any axes.
+
+The primitives drop the reduced axes (`keepdims` is a reshape). Sums of float32 stay accurate for long
+axes; sums of bool and integers are int64; max and min propagate NaN; argmax takes the first of equals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import ShapeError
+from ..prim import Input, Prim, Sample, public, register
+from ..tensor import Tensor, apply, as_tensor, cast
+from ..types import Type, as_dtype, bool_, int64, normalize_axes, normalize_axis
+from .arithmetic import multiply, where
+from .records import uniform
+
+Array = np.ndarray[Any, Any]
+Axis = int | tuple[int, ...] | None
+
+LONG = 256
+"""Terms that NumPy may add one after another in float32 before the evaluator sums in float64 instead."""
+
+
+def _reduced(x: Type, axis: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(n for i, n in enumerate(x.shape) if i not in axis)
+
+
+def _require_elements(x: Type, axis: tuple[int, ...], what: str) -> None:
+    if 0 in [x.shape[i] for i in axis]:
+        raise ShapeError(f"{what} of an empty axis has no value")
+
+
+def _sum_array(x: Array, axis: tuple[int, ...]) -> Array:
+    """Sums; NumPy adds pairwise along the last axis only, so long other axes are summed in float64."""
+    if x.dtype == np.float32 and axis and axis != (x.ndim - 1,) and np.max([x.shape[i] for i in axis]) > LONG:
+        return np.asarray(np.sum(x, axis=axis, dtype=np.float64)).astype(np.float32)
+    wide = np.int64 if x.dtype.kind in "iub" else x.dtype
+    return np.asarray(np.sum(x, axis=axis, dtype=wide))
+
+
+def _sum_type(x: Type, axis: tuple[int, ...]) -> Type:
+    return Type(_reduced(x, axis), int64 if x.dtype.kind in "iub" else x.dtype, x.weak)
+
+
+def expand(y: Tensor, like: Type, axis: tuple[int, ...]) -> Tensor:
+    """A reduced tensor repeated along the axes it was reduced over."""
+    kept = tuple(1 if i in axis else n for i, n in enumerate(like.shape))
+    return apply("broadcast", apply("reshape", y, shape=kept), shape=like.shape)
+
+
+def _extreme_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequence[Any]:
+    """Equal extremes share the gradient evenly."""
+    best = x == expand(y, x.type, axis)
+    count = apply("sum", cast(best, x.type.dtype), axis=axis)
+    return (where(best, expand(g / count, x.type, axis), 0.0),)
+
+
+def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequence[Any]:
+    """g times the product of all other elements, by a tree of products: right for zeros at every order."""
+    kept = tuple(i for i in range(x.ndim) if i not in axis)
+    moved = apply("transpose", x, axes=kept + axis)
+    outer = tuple(x.shape[i] for i in kept)
+    length = int(np.prod([x.shape[i] for i in axis], dtype=np.int64))
+    if length == 0:
+        return (x * 0,)
+    flat = apply("reshape", moved, shape=(*outer, length))
+    others = _products_of_others(flat, outer, length)
+    back = apply("reshape", others, shape=(*outer, *(x.shape[i] for i in axis)))
+    order = kept + axis
+    inverse = tuple(order.index(i) for i in range(x.ndim))
+    return (expand(g, x.type, axis) * apply("transpose", back, axes=inverse),)
+
+
+def _products_of_others(flat: Tensor, outer: tuple[Any, ...], length: int) -> Tensor:
+    """For each element of the last axis the product of the others: products up a binary tree, then down."""
+    rank = len(outer)
+    size = 1 << (length - 1).bit_length()
+    start, step = (0,) * (rank + 1), (1,) * (rank + 1)
+    level = apply("pad", flat, shape=(*outer, size), start=start, step=step, value=1.0)
+    pairs: list[Tensor] = []
+    while size > 1:
+        size //= 2
+        pair = apply("reshape", level, shape=(*outer, size, 2))
+        pairs.append(pair)
+        level = _pair_product(pair, outer, size)
+    down = apply("broadcast", as_tensor(1.0).astype(flat.type.dtype), shape=(*outer, 1))
+    for pair in reversed(pairs):
+        swapped = apply("flip", pair, axes=(rank + 1,))
+        size = int(pair.shape[rank])
+        above = apply("broadcast", apply("reshape", down, shape=(*outer, size, 1)), shape=pair.shape)
+        down = apply("reshape", multiply(above, swapped), shape=(*outer, 2 * size))
+    return apply("slice", down, start=start, stop=(*outer, length), step=step)
+
+
+def _pair_product(pair: Tensor, outer: tuple[Any, ...], size: int) -> Tensor:
+    rank = len(outer)
+    start, stop = (0,) * (rank + 1), (*outer, size)
+    halves = [apply("slice", pair, start=(*start, i), stop=(*stop, i + 1), step=(1,) * (rank + 2)) for i in (0, 1)]
+    return apply("reshape", halves[0] * halves[1], shape=(*outer, size))
+
+
+def _batch(name: str) -> Callable[..., tuple[Tensor, int]]:
+    def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: tuple[int, ...]) -> tuple[Tensor, int]:
+        (at,) = axes
+        assert at is not None
+        shifted = tuple(i + (i >= at) for i in axis)
+        return apply(name, args[0], axis=shifted), at - len([i for i in shifted if i < at])
+
+    return rule
+
+
+_SHAPES = [
+    ((3, 4), (1,)),
+    ((3, 4), (0,)),
+    ((3, 4), (0, 1)),
+    ((2, 3, 5), (1,)),
+    ((2, 3, 5), (0, 2)),
+    ((4,), (0,)),
+    ((3,), ()),
+]
+
+
+def _samples(grad: bool, dtypes: tuple[str, ...], empty: bool) -> tuple[Sample, ...]:
+    shapes = [*_SHAPES, ((0, 3), (1,)), ((3, 0), (1,))] if empty else _SHAPES
+    return tuple(Sample((uniform(shape=s),), {"axis": a}, grad=grad, dtypes=dtypes) for s, a in shapes)
+
+
+def _reduction(
+    name: str, numpy: Any, type: Any, vjp: Any, *, mask: Any = "drop", zero: bool = False, empty: bool = True,
+    exact: bool = False, dtypes: tuple[str, ...] = ("f", "i", "u"), doc: str,
+) -> None:  # fmt: skip
+    register(
+        Prim(
+            name, "reduce", type, numpy, vjp=vjp, zero=zero, mask=mask, batch=_batch(name), c={"*": name}, exact=exact,
+            samples=_samples(vjp is not None and not zero, dtypes, empty), doc=doc,
+        )
+    )  # fmt: skip
+
+
+def _same(name: str) -> Any:
+    def rule(x: Type, axis: tuple[int, ...]) -> Type:
+        _require_elements(x, axis, name)
+        return Type(_reduced(x, axis), x.dtype, x.weak)
+
+    return rule
+
+
+def _no_vjp(*args: Any, **params: Any) -> Sequence[Any]:
+    return (None,)
+
+
+_reduction(
+    "sum", _sum_array, _sum_type, lambda g, y, x, axis: (expand(g, x.type, axis),), mask="move",
+    dtypes=("f", "i", "u", "b"), doc="Sum over axes.",
+)  # fmt: skip
+_reduction(
+    "prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.int64 if x.dtype.kind in "iub" else x.dtype), _sum_type,
+    _prod_vjp, doc="Product over axes.",
+)  # fmt: skip
+_reduction(
+    "max",
+    lambda x, axis: np.max(x, axis=axis),
+    _same("max"),
+    _extreme_vjp,
+    empty=False,
+    exact=True,
+    doc="Largest value over axes.",
+)
+_reduction(
+    "min",
+    lambda x, axis: np.min(x, axis=axis),
+    _same("min"),
+    _extreme_vjp,
+    empty=False,
+    exact=True,
+    doc="Smallest value over axes.",
+)
+for _name, _numpy in (("any", np.any), ("all", np.all)):
+    _reduction(
+        _name, lambda x, axis, f=_numpy: f(x, axis=axis), lambda x, axis: Type(_reduced(x, axis), bool_), _no_vjp,
+        zero=True, exact=True, dtypes=("b",), doc=f"Whether {_name} elements over axes are true.",
+    )  # fmt: skip
+
+
+def _arg_type(x: Type, axis: tuple[int, ...]) -> Type:
+    _require_elements(x, axis, "argmax or argmin")
+    return Type(_reduced(x, axis), int64)
+
+
+for _name, _numpy in (("argmax", np.argmax), ("argmin", np.argmin)):
+    register(
+        Prim(
+            _name, "reduce", _arg_type, lambda x, axis, f=_numpy: np.asarray(f(x, axis=axis[0]), np.int64),
+            batch=_batch(_name), c={"*": _name}, exact=True,
+            samples=(
+                Sample((uniform(shape=(3, 5)),), {"axis": (1,)}, grad=False, dtypes=("f", "i", "u")),
+                Sample((uniform(shape=(3, 5)),), {"axis": (0,)}, grad=False),
+                Sample((Input(values=[2.0, 5.0, 5.0]),), {"axis": (0,)}, grad=False),
+            ),
+            doc=f"Position of the {'largest' if _name == 'argmax' else 'smallest'} element of one axis, the first of equals.",
+        )
+    )  # fmt: skip
+
+
+def reduce(name: str, x: Any, axis: Axis, keepdims: bool) -> Tensor:
+    """A reduction with NumPy's arguments."""
+    tensor = as_tensor(x)
+    axes = normalize_axes(axis, tensor.ndim)
+    out = apply(name, tensor, axis=axes)
+    if not keepdims:
+        return out
+    return apply("reshape", out, shape=tuple(1 if i in axes else n for i, n in enumerate(tensor.type.shape)))
+
+
+@public
+def sum(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
+    """The sum over axes (all by default); of bool and integers as int64; 0 where there is nothing to add.
+
+    >>> import gtensor as gt
+    >>> sum(gt.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
+    Tensor([4., 6.], dtype=float32)
+    """
+    return reduce("sum", x if dtype is None else cast(as_tensor(x), as_dtype(dtype)), axis, keepdims)
+
+
+@public
+def prod(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The product over axes; 1 where there is nothing to multiply. Its gradient is right for zeros too.
+
+    >>> import gtensor as gt
+    >>> gt.grad(prod)(gt.tensor([2.0, 0.0, 3.0]))
+    Tensor([0., 6., 0.], dtype=float32)
+    """
+    return reduce("prod", x, axis, keepdims)
+
+
+@public
+def max(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The largest element over axes, NaN if there is one; equal ones share the gradient evenly.
+
+    Raises ShapeError (a ValueError) for an empty axis.
+    """
+    return reduce("max", x, axis, keepdims)
+
+
+@public
+def min(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The smallest element over axes, NaN if there is one; equal ones share the gradient evenly.
+
+    Raises ShapeError (a ValueError) for an empty axis.
+    """
+    return reduce("min", x, axis, keepdims)
+
+
+amax, amin = max, min
+
+
+@public
+def any(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether any element over axes is true (not 0)."""
+    return reduce("any", cast(as_tensor(x), bool_), axis, keepdims)
+
+
+@public
+def all(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether all elements over axes are true (not 0)."""
+    return reduce("all", cast(as_tensor(x), bool_), axis, keepdims)
+
+
+def _arg(name: str, x: Any, axis: int | None, keepdims: bool) -> Tensor:
+    tensor = as_tensor(x)
+    if tensor.type.dtype == bool_:
+        tensor = cast(tensor, as_dtype("uint8"))
+    if axis is None:
+        flat = apply("reshape", tensor, shape=(tensor.type.size,))
+        out = apply(name, flat, axis=(0,))
+        return apply("reshape", out, shape=(1,) * tensor.ndim) if keepdims else out
+    return reduce(name, tensor, (normalize_axis(axis, tensor.ndim),), keepdims)
+
+
+@public
+def argmax(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The position of the largest element (int64): the first of equals, the first NaN if there is one.
+
+    >>> import gtensor as gt
+    >>> argmax(gt.tensor([1.0, 3.0, 3.0]))
+    Tensor(1, dtype=int64)
+    """
+    return _arg("argmax", x, axis, keepdims)
+
+
+@public
+def argmin(x: Any, /, axis: int | None = None, keepdims: bool = False) -> Tensor:
+    """The position of the smallest element (int64): the first of equals, the first NaN if there is one."""
+    return _arg("argmin", x, axis, keepdims)

@@ -1,0 +1,163 @@
+"""The record of one primitive: everything gtensor knows about an operation stands in it.
+
+`ops/*` makes one `Prim` per operation and registers it here; the tracer, the evaluator, the
+differentiator, the batcher, fusion and lowering only read records. Law: no module outside `ops` knows
+an operation by name for its meaning, so that adding one touches one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from .errors import InternalError
+from .ir import Eqn, Lit, Var
+from .types import DType, Type
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter", "assemble", "source", "effect"]
+"""What shape of loop an operation is, which decides how it may be fused:
+
+- `elementwise`: one scalar expression per element (`c`)
+- `reduce`: folds axes (`params["axis"]`) by a reducer (`c["*"]` is its name)
+- `view`: only renames elements (`strides` gives the map); free when the operand is in memory
+- `contract`: a matrix product
+- `gather`: reads one operand at computed places
+- `scatter`: adds into computed places
+- `assemble`: writes operands side by side into one array
+- `source`: made of nothing but the loop counters
+- `effect`: no computation of its own: a wall or a marker (`stop_gradient`)
+"""
+
+Promotion = Literal["same", "float", "integer", "boolean", "none"]
+"""How operands meet before the operation: in their common dtype (`same`), the same but integers become
+the default float (`float`), integers or bool only (`integer`), converted to bool (`boolean`), or as they are (`none`)."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One random operand of a test sample: uniform in [low, high), or the given values."""
+
+    shape: tuple[int, ...] = (3, 4)
+    low: float = -3.0
+    high: float = 3.0
+    values: Any = None
+    dtype: DType | None = None
+
+    def array(self, rng: np.random.Generator, dtype: DType) -> np.ndarray[Any, Any]:
+        """The operand in its own dtype, else in `dtype`."""
+        target = (self.dtype or dtype).dtype
+        if self.values is not None:
+            return np.asarray(self.values).astype(target)
+        return np.asarray(rng.uniform(self.low, self.high, self.shape)).astype(target)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Operands and parameters on which every rule of a record is tested; `grad` if it is differentiable there."""
+
+    inputs: tuple[Input, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    grad: bool = True
+    dtypes: tuple[str, ...] = ("f",)
+
+
+@dataclass(frozen=True)
+class Indexing:
+    """How an indexed operation addresses its big operand from the loop space (a gather's result, a scatter's values).
+
+    `axes` has for each axis of the big operand the space axis that runs along it, or None for the
+    indexed axis; `index_axes` has for each axis of the index operand its space axis; `axis` is the
+    indexed one.
+    """
+
+    axes: tuple[int | None, ...]
+    index_axes: tuple[int, ...]
+    axis: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How an assembled array is written: first filled with `fill` if given, then each operand at start + step * i."""
+
+    fill: Any
+    pieces: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Prim:
+    """One operation.
+
+    type(*types, **params) -> Type: the result's type; raises ShapeError or DTypeError.
+    numpy(*arrays, **params) -> array: the meaning.
+    vjp(g, y, *xs, **params) -> cotangents, one per operand: Tensor, None, or a callable that gives one
+        (called only when that operand's gradient is wanted). None instead of a rule: no derivative.
+        `zero=True`: the derivative is zero everywhere (floor, comparisons), the path simply ends.
+    mask: how a cotangent's mask goes through the vjp (decisions: the mask algebra): `keep` (the rule
+        multiplies elementwise), `move` (apply the same vjp to the mask), `any` (sum becomes any),
+        `select` (operands 1 and 2 are masked by operand 0 and its negation), `drop`.
+    batch(args, axes, **params) -> (out, axis): the rule with a batch axis in some operands.
+    c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name.
+    strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).
+    place(*types, **params): the Indexing of a gather or scatter, the Placement of an assembled array, the
+        counted axis of a source.
+    simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
+    exact: compiled results are bit-equal to the evaluator's.
+    """
+
+    name: str
+    kind: Kind
+    type: Callable[..., Type]
+    numpy: Callable[..., Any]
+    vjp: Callable[..., Sequence[Any]] | None = None
+    zero: bool = False
+    mask: Literal["keep", "move", "any", "select", "drop"] = "drop"
+    batch: Callable[..., Any] | None = None
+    promotion: Promotion = "none"
+    c: Mapping[str, str] = field(default_factory=dict)
+    strides: Callable[..., Any] | None = None
+    place: Callable[..., Any] | None = None
+    simplify: Callable[..., Var | Lit | None] | None = None
+    exact: bool = False
+    samples: tuple[Sample, ...] = ()
+    flops: float = 1.0
+    doc: str = ""
+
+    def __repr__(self) -> str:
+        return f"Prim({self.name})"
+
+    def c_for(self, dtype: DType) -> str | None:
+        """The C form for operands of that dtype."""
+        for key in (dtype.tag, dtype.kind, "*"):
+            if key in self.c:
+                return self.c[key]
+        return None
+
+
+REGISTRY: dict[str, Prim] = {}
+"""All primitives by name; filled by the modules of `ops`."""
+
+
+def register(prim: Prim) -> Prim:
+    """Add a record; two of one name are a fault."""
+    if prim.name in REGISTRY:
+        raise InternalError(f"primitive {prim.name!r} is registered twice")
+    REGISTRY[prim.name] = prim
+    return prim
+
+
+Define = Callable[[Var], Eqn | None]
+"""Looks up the equation that defines a variable in the builder at hand."""
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""Public functions by name, so that methods of `Tensor` can reach what is defined above them."""
+
+
+def public(fn: F) -> F:
+    """Make a function reachable as a method of `Tensor` and by NumPy's dispatch."""
+    FUNCTIONS[fn.__name__] = fn
+    return fn

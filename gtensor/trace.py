@@ -1,0 +1,322 @@
+"""Tracing: run a Python function on tensors that stand for its arguments, and keep the equations.
+
+Comes in: a function and arguments (arrays, tensors, numbers, specs, or pytrees of them). Goes out: a
+`Traced`: the graph, the structures of arguments and result, and what was captured. Laws: the function
+runs once; everything it captured is an input, read at each call; drawing random numbers is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import linecache
+import random
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .builder import Builder
+from .errors import DTypeError, ShapeError, Source, TraceError
+from .ir import Atom, Graph, Var
+from .tensor import STATE, Scope, Tensor, as_tensor, cast, user_sources
+from .types import Dim, Type, as_dtype, float32, float64, int64, resolve, type_of
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The type of an argument without its data; made by `gt.spec`."""
+
+    type: Type
+    __gt_leaf__ = True
+
+    def __str__(self) -> str:
+        return str(self.type)
+
+
+def spec(shape: Sequence[int | str] | int, dtype: Any = float32, *, max: Mapping[str, int] | None = None) -> Spec:
+    """A stand-in for an array when tracing or compiling ahead of time.
+
+    A named leading extent is known at run time only; `max` gives its bound. Raises ShapeError for a
+    name without a bound or elsewhere than in front, DTypeError for an unknown dtype.
+
+    >>> print(spec((32, 8)), spec(("B", 784), max={"B": 512}))
+    f32[32,8] f32[B,784]
+    """
+    extents: list[int | Dim] = []
+    for i, extent in enumerate(shape if isinstance(shape, (tuple, list)) else (shape,)):
+        if isinstance(extent, str):
+            if i or max is None or extent not in max:
+                what = "must be the first extent" if i else f"needs its bound: max={{{extent!r}: …}}"
+                raise ShapeError(f"spec: the run-time extent {extent!r} {what}")
+            extents.append(Dim(extent, int(max[extent])))
+        elif extent < 0:
+            raise ShapeError(f"spec: extent {extent} is negative")
+        else:
+            extents.append(int(extent))
+    return Spec(Type(tuple(extents), as_dtype(dtype)))
+
+
+@contextlib.contextmanager
+def scope(name: str) -> Iterator[Scope]:
+    """A new graph under construction inside the present one; bindings go into it until the block ends."""
+    inner = Scope(Builder(name, STATE.scope.builder if STATE.scope else None), STATE.scope)
+    STATE.scope = inner
+    try:
+        yield inner
+    finally:
+        STATE.scope = inner.parent
+        inner.builder.open = False
+
+
+def placeholder(inner: Scope, type: Type, hint: str = "") -> Tensor:
+    """A traced tensor that stands for a new input."""
+    return Tensor(type, atom=inner.builder.input(type, hint), scope=inner)
+
+
+def subgraph(fn: Callable[..., Any], types: Sequence[Type], name: str, hints: Sequence[str] = ()) -> Subgraph:
+    """Trace `fn(*tensors) -> sequence of tensors` into a graph of its own; captures become its last inputs."""
+    with scope(name) as inner:
+        names = [*hints, *[""] * (len(types) - len(hints))]
+        args = [placeholder(inner, t, h) for t, h in zip(types, names, strict=True)]
+        outputs = [inner.atom(as_tensor(out)) for out in fn(*args)]
+        captured = [as_tensor(value) for value, _ in inner.captures.values()]
+        order = [v for v in inner.builder.inputs if all(v is not c for _, c in inner.captures.values())]
+        inner.builder.inputs = order + [var for _, var in inner.captures.values()]
+        return Subgraph(inner.builder.finish(outputs), captured)
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """A graph whose last inputs are captured tensors of the surrounding scope."""
+
+    graph: Graph
+    captured: list[Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Signature:
+    """What a trace depends on besides the function's code: structure, types and static values."""
+
+    structure: tree.Structure
+    types: tuple[Type | None, ...]
+    statics: tuple[Any, ...]
+    names: tuple[str, ...]
+
+    @property
+    def key(self) -> Any:
+        """Equal keys trace to the same graph."""
+        return self.structure, self.types, self.statics
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A traced function: its graph (arguments first, then captures) and the structures around it."""
+
+    graph: Graph
+    signature: Signature
+    out_structure: tree.Structure
+    captured: tuple[Any, ...]
+
+
+def leaf_type(leaf: Any) -> Type | None:
+    """The type of an argument leaf that is traced; None for a static one (a string, a function, a dtype…)."""
+    if isinstance(leaf, Tensor):
+        return leaf.type
+    if isinstance(leaf, Spec):
+        return leaf.type
+    if isinstance(leaf, (np.ndarray, np.generic)):
+        return type_of(leaf)
+    if isinstance(leaf, bool):
+        return Type((), as_dtype(bool))
+    if isinstance(leaf, int):
+        return Type((), int64, weak=True)
+    if isinstance(leaf, float):
+        return Type((), float64, weak=True)
+    if hasattr(leaf, "__dlpack__") or hasattr(leaf, "__array__"):
+        return type_of(to_array(leaf))
+    return None
+
+
+def to_array(leaf: Any) -> np.ndarray[Any, Any]:
+    """A NumPy array of an argument leaf, without a copy where the leaf allows it."""
+    if isinstance(leaf, Tensor):
+        return leaf.require_alive() if leaf.data is not None else leaf.numpy()
+    if isinstance(leaf, np.ndarray):
+        return leaf
+    if hasattr(leaf, "__dlpack__") and not isinstance(leaf, np.generic):
+        return np.from_dlpack(leaf)
+    if isinstance(leaf, float) and not isinstance(leaf, np.generic):
+        return np.asarray(leaf, np.float64)
+    return np.asarray(leaf)
+
+
+def split_arguments(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], static: Sequence[str] = ()
+) -> tuple[list[Any], Signature]:
+    """The leaves of a call's arguments and its signature. `static` arguments are not looked into."""
+    names = argument_names(fn, len(args))
+    held = tuple(_Static(a) if n in static else a for n, a in zip(names, args, strict=True))
+    held_kw = {k: _Static(v) if k in static else v for k, v in kwargs.items()}
+    leaves, structure = tree.flatten((held, held_kw))
+    types: list[Type | None] = []
+    statics: list[Any] = []
+    for leaf in leaves:
+        type_ = None if isinstance(leaf, _Static) else leaf_type(leaf)
+        types.append(type_)
+        if type_ is None:
+            statics.append(_hashable(leaf))
+    return leaves, Signature(structure, tuple(types), tuple(statics), tuple(_leaf_names(structure, names)))
+
+
+@dataclass(frozen=True)
+class _Static:
+    value: Any
+    __gt_leaf__ = True
+
+
+def _hashable(leaf: Any) -> Any:
+    value = leaf.value if isinstance(leaf, _Static) else leaf
+    try:
+        hash(value)
+    except TypeError:
+        raise TraceError(f"a static argument must be hashable, not {type(value).__name__}") from None
+    return type(value), value
+
+
+def argument_names(fn: Callable[..., Any], count: int) -> list[str]:
+    """Names of the positional arguments of a call."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names: list[str] = []
+    for i in range(count):
+        if i < len(parameters) and parameters[i].kind in (
+            inspect.Parameter.POSITIONAL_ONLY,
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        ):
+            names.append(parameters[i].name)
+        else:
+            names.append(f"arg{i}")
+    return names
+
+
+def _leaf_names(structure: tree.Structure, names: Sequence[str]) -> list[str]:
+    result = []
+    for path in structure.paths():
+        head = names[path[1]] if path[0] == 0 else str(path[1])
+        result.append(".".join([head, *map(str, path[2:])]))
+    return result
+
+
+def trace_call(fn: Callable[..., Any], leaves: Sequence[Any], signature: Signature, name: str | None = None) -> Traced:
+    """Trace a function for a signature; the values of traced leaves are not looked at."""
+    name = name or getattr(fn, "__name__", "function").strip("<>")
+    before = _random_state()
+    with scope(name) as inner:
+        tensors = [
+            (leaf.value if isinstance(leaf, _Static) else leaf) if type_ is None else placeholder(inner, type_, hint)
+            for leaf, type_, hint in zip(leaves, signature.types, signature.names, strict=True)
+        ]
+        args, kwargs = tree.unflatten(signature.structure, tensors)
+        result = fn(*args, **kwargs)
+        if _random_state() != before:
+            raise _random_error(lambda: fn(*args, **kwargs), name)
+        out_leaves, out_structure = tree.flatten(result)
+        out_names = [path or "out" for path in tree.paths(out_structure)]
+        outputs = [_output(inner, leaf, n, name) for leaf, n in zip(out_leaves, out_names, strict=True)]
+        name_values(inner.builder)
+        graph = inner.builder.finish(outputs, out_names)
+        captured = tuple(value for value, _ in inner.captures.values())
+    graph = _captures_last(graph, [var for _, var in inner.captures.values()])
+    return Traced(graph, signature, out_structure, captured)
+
+
+def _captures_last(graph: Graph, captures: Sequence[Var]) -> Graph:
+    late = {id(v) for v in captures}
+    inputs = [v for v in graph.inputs if id(v) not in late] + list(captures)
+    for i, var in enumerate(captures):
+        var.hint = var.hint or f"captured{i}"
+    return Graph(graph.name, tuple(inputs), graph.eqns, graph.outputs, graph.output_names)
+
+
+def _output(inner: Scope, leaf: Any, name: str, function: str) -> Atom:
+    try:
+        tensor = as_tensor(leaf)
+    except DTypeError:
+        raise TraceError(
+            f"{function} returned {type(leaf).__name__} at {name}, which is no array",
+            hint="return tensors, numbers, or pytrees of them",
+        ) from None
+    if tensor.type.weak:
+        tensor = cast(tensor, resolve(tensor.type).dtype)
+    return inner.atom(tensor)
+
+
+def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+    """The graph of `fn` for arguments like these (arrays, tensors, numbers, `gt.spec`, or pytrees of them).
+
+    Raises TraceError where the function asks a traced tensor for its numbers, ShapeError and DTypeError
+    where operands do not fit.
+
+    >>> import gtensor as gt
+    >>> print(trace(lambda x, w: gt.tanh(x @ w), gt.spec((2, 3)), gt.spec((3, 4))))
+    graph lambda(x: f32[2,3], w: f32[3,4]):
+      t0: f32[2,4] = matmul(x, w, ta=False, tb=False)
+      t1: f32[2,4] = tanh(t0)
+      return t1
+    """
+    leaves, signature = split_arguments(fn, args, kwargs)
+    return trace_call(fn, leaves, signature).graph
+
+
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)")
+
+
+def name_values(builder: Builder) -> None:
+    """Give the last value of each line `name = …` the name its author gave it."""
+    last: dict[tuple[str, int], Var] = {}
+    for eqn, lines in zip(builder.eqns, builder.sources, strict=True):
+        if len(lines) == 1:
+            last[lines[0].file, lines[0].line] = eqn.outs[-1]
+    for (file, line), var in last.items():
+        match = _ASSIGNMENT.match(linecache.getline(file, line))
+        if match and not var.hint:
+            var.hint = match[1]
+
+
+def _random_state() -> Any:
+    loaded = sys.modules.get("numpy.random")
+    drawn = None
+    if loaded is not None:
+        state = np.random.get_state(legacy=False)
+        drawn = state["state"]["pos"], state["state"]["key"].tobytes(), state["has_gauss"]
+    return drawn, random.getstate()
+
+
+def _random_error(run: Callable[[], Any], name: str) -> TraceError:
+    """Find the line that draws by running the function again under a profile hook."""
+    found: list[Source] = []
+    generators = {id(random._inst), id(np.random.mtrand._rand)}
+
+    def watch(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and not found and id(getattr(called, "__self__", None)) in generators:
+            found.extend(user_sources())
+
+    saved = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        run()
+    finally:
+        sys.setprofile(saved)
+    return TraceError(
+        f"{name} drew random numbers while it was traced: they would be the same in every call",
+        hint="draw them outside and pass them in",
+        sources=found,
+    )

@@ -1,0 +1,354 @@
+"""Loading a model and calling it, over both bridges: description, binding, errors, loops, threads, fork."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gtensor.codegen import abi, trampoline
+from gtensor.codegen.artefact import Recipe, Workshop
+from gtensor.codegen.library import Leaf, Library, LibraryError, Loop, aligned_empty
+from gtensor.codegen.options import Options
+from gtensor.codegen.program import Dim
+
+SOURCE = (Path(__file__).parent / "by_hand.c").read_text(encoding="utf-8")
+OPTIONS = Options(cache=Path(os.environ["GT_CACHE"]))
+
+
+def made(text, options=OPTIONS):
+    """The path of a compiled unit."""
+    workshop = Workshop(options)
+    recipe = Recipe("by_hand", text)
+    return (workshop.find(recipe) or workshop.make(recipe, {"by_hand.c": text})).library_path
+
+
+@pytest.fixture(scope="module", params=["api", "abi"])
+def bridge(request):
+    if request.param == "abi":
+        return trampoline.abi_bridge()
+    return trampoline.api_bridge(trampoline.compiled(Workshop(OPTIONS)))
+
+
+@pytest.fixture
+def library(bridge):
+    return Library(made(SOURCE), bridge, lambda: pytest.fail("this model needs no BLAS"))
+
+
+def arguments(rows=4, index=(0, 2)):
+    x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+    w = np.array([1, 10, 100], np.float32)
+    return [x, w, np.array(index, np.int64), np.empty(0, bool)]
+
+
+def test_the_bridges_are_what_they_say(bridge, request):
+    assert bridge.mode in request.node.callspec.id
+
+
+def test_the_usual_bridge_is_api():
+    assert trampoline.bridge(Workshop(OPTIONS)).mode == "api"
+
+
+def test_the_shipped_module_is_what_the_header_gives():
+    held = (Path(abi.__file__).parent / "_abi.py").read_text(encoding="utf-8")
+    assert held == abi.python_module(), "run python -m gtensor.codegen.abi"
+
+
+def test_declarations_hold_every_type_and_constant_of_the_header():
+    header, declared = abi.header("gt_abi.h"), abi.declarations()
+    assert "GT_ERR_BLAS 3" in declared and "} gt_model;" in declared
+    assert declared.count("typedef struct") == header.count("typedef struct") + 1  # and the frame
+
+
+def test_description(library):
+    model = library.model
+    assert (model.name, model.state_bytes, model.work_bytes, model.needs_blas) == ("by_hand", 128, 64, False)
+    assert model.inputs[0] == Leaf("x", "f32", (Dim(0, "B", 8), 3), 96, 0)
+    assert model.inputs[3].shape == (0,)
+    assert [leaf.offset for leaf in model.state] == [0, 64]
+    assert model.dims == (Dim(0, "B", 8),)
+    assert model.equations[1] == "picked = w[i]  # Márton"
+
+
+def test_call(library):
+    state = library.new_state()
+    x, w, *_ = inputs = arguments()
+    y, picked = library.call(inputs, state=state)
+    np.testing.assert_array_equal(y, x * w)
+    np.testing.assert_array_equal(picked, [1, 100])
+    calls, total = library.state_views(state)
+    assert calls.shape == () and calls == 1
+    np.testing.assert_array_equal(total, (x * w).sum(0))
+    y, _ = library.call(inputs, state=state)
+    np.testing.assert_array_equal(y, x * w + (x * w).sum(0))
+
+
+def test_awkward_inputs(library):
+    x, w, index, nothing = arguments(8)
+    right, _ = library.call([x, w, index, nothing], state=library.new_state())
+    read_only = x.copy()
+    read_only.flags.writeable = False
+    for form in (read_only, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2], x[::-1].copy()[::-1]):
+        y, _ = library.call([form, w, index, nothing], state=library.new_state())
+        np.testing.assert_array_equal(y, right)
+    y, _ = library.call([np.broadcast_to(w, (2, 3)), w, index, nothing], state=library.new_state())
+    np.testing.assert_array_equal(y, [w * w] * 2)
+    y, _ = library.call([x[:0], w, index, nothing], state=library.new_state())
+    assert y.shape == (0, 3)
+
+
+def test_outputs_into_given_memory(library):
+    y = np.full((4, 3), -1, np.float32)
+    out, _ = library.call(arguments(), state=library.new_state(), outputs={0: y})
+    assert out is y and y[1, 1] == 40
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({0: np.zeros((4, 3))}, r"x must be float32\[4, 3\], not float64\[4, 3\]"),
+        ({1: np.zeros(4, np.float32)}, r"w must be float32\[3\], not float32\[4\]"),
+        ({2: np.zeros(2, np.int32)}, r"i must be int64\[2\], not int32\[2\]"),
+    ],
+)
+def test_arguments_that_do_not_fit(library, change, message):
+    inputs = [change.get(slot, value) for slot, value in enumerate(arguments())]
+    with pytest.raises(LibraryError, match=message):
+        library.call(inputs, state=library.new_state())
+
+
+def test_wrong_counts_and_sizes(library):
+    state = library.new_state()
+    with pytest.raises(LibraryError, match="takes 4 inputs, not 3"):
+        library.call(arguments()[:3], state=state)
+    with pytest.raises(LibraryError, match="state of 128 bytes"):
+        library.call(arguments())
+    with pytest.raises(ValueError, match=r"dimension B is 9, outside 0 … 8"):
+        library.call(arguments(9), state=state)
+
+
+@pytest.mark.parametrize("bad", [-1, 3, 2**62])
+def test_an_index_error_names_value_and_equation_and_leaves_the_state(library, bad):
+    state = library.new_state()
+    library.call(arguments(), state=state)
+    before = state.copy()
+    with pytest.raises(IndexError, match=rf"index {bad} is out of range in picked = w\[i\]"):
+        library.call(arguments(index=(0, bad)), state=state)
+    np.testing.assert_array_equal(state, before)
+
+
+def bound(library, state, rows=4):
+    """A call with everything bound, and the arrays that its outputs are."""
+    call = library.acquire()
+    y, picked = np.empty((rows, 3), np.float32), np.empty(2, np.float32)
+    for slot, value in enumerate(arguments(rows)):
+        call.set_input(slot, value)
+    call.set_output(0, y)
+    call.set_output(1, picked)
+    call.set_state(state)
+    call.set_dims([rows])
+    return call, y, picked
+
+
+def test_a_bound_call_keeps_its_arguments_alive(library):
+    state = library.new_state()
+    call, y, _ = bound(library, state)
+    gc.collect()
+    assert call.call() == 0
+    assert call.loss == float((np.arange(12).reshape(4, 3) * [1, 10, 100]).sum())
+    held = weakref.ref(y)
+    del y
+    gc.collect()
+    assert held() is not None
+    library.release(call)
+    gc.collect()
+    assert held() is None
+
+
+def test_step_gives_nan_for_a_failed_call_only(library):
+    call, *_ = bound(library, library.new_state())
+    assert call.step() == float((np.arange(12).reshape(4, 3) * [1, 10, 100]).sum())
+    assert call.status == 0
+    call.set_input(2, np.array([0, 7]))
+    assert np.isnan(call.step())
+    assert call.status != 0
+    failure = call.failure()
+    assert (failure.node, failure.index) == (1, 7)
+    assert isinstance(failure.error(), IndexError)
+
+
+def test_outputs_and_state_must_be_writable_and_contiguous(library):
+    call = library.acquire()
+    frozen = np.zeros((4, 3), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises((ValueError, BufferError)):
+        call.set_output(0, frozen)
+    with pytest.raises(ValueError):
+        call.set_input(0, np.zeros((3, 4), np.float32).T)
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 4096, 10**7])
+def test_aligned(nbytes):
+    arrays = [aligned_empty(nbytes) for _ in range(5)]
+    assert all(a.nbytes == nbytes and a.__array_interface__["data"][0] % 64 == 0 for a in arrays)
+
+
+def test_state_views_keep_the_block_alive(library):
+    state = library.new_state()
+    calls, total = library.state_views(state)
+    total[:] = 5
+    block = weakref.ref(state.base)
+    del state, calls
+    gc.collect()
+    assert block() is not None and total.sum() == 15
+
+
+def test_loop_over_batches(library):
+    data = np.arange(30, dtype=np.float32).reshape(10, 3)
+    by_calls = library.new_state()
+    expected = []
+    for start in range(2, 10, 2):
+        call, *_ = bound(library, by_calls, 2)
+        call.set_input(0, data[start : start + 2])
+        expected.append(call.step())
+    state = library.new_state()
+    call, *_ = bound(library, state, 2)
+    call.set_input(0, data)
+    loop = Loop(call, [True, False, False, False])
+    losses = np.empty(4)
+    assert loop.run(4, 2, first=2, losses=losses) == 0
+    assert loop.done == 4
+    np.testing.assert_array_equal(losses, expected)
+    np.testing.assert_array_equal(state, by_calls)
+
+
+def test_loop_over_rows_in_any_order(library):
+    data = np.arange(30, dtype=np.float32).reshape(10, 3)
+    rows = np.array([9, 0, 3, 3, 5, 1])
+    in_order, shuffled = library.new_state(), library.new_state()
+    for state, x, order in ((in_order, data[rows], None), (shuffled, data, rows)):
+        call, *_ = bound(library, state, 2)
+        call.set_input(0, x)
+        assert Loop(call, [True, False, False, False]).run(3, 2, rows=order) == 0
+    np.testing.assert_array_equal(in_order, shuffled)
+
+
+def test_loop_stops_and_fails_at_a_step(library):
+    state = library.new_state()
+    call, *_ = bound(library, state, 2)
+    call.set_input(0, np.zeros((10, 3), np.float32))
+    loop = Loop(call, [True, False, False, False])
+    assert loop.run(5, 2, stop=np.array([1], np.int32)) == 0
+    assert loop.done == 0
+    call.set_input(2, np.array([0, -4]))
+    assert loop.run(5, 2) != 0
+    assert loop.done == 0
+    assert str(call.failure().error()).startswith("index -4 is out of range in picked")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"first": 3},
+        {"first": -1},
+        {"rows": np.array([0, 1, 2, 10])},
+        {"rows": np.array([0, 1, 2, -1])},
+        {"rows": np.array([0, 1, 2])},
+        {"rows": np.arange(4, dtype=np.int32)},
+        {"rows": np.arange(8)[::2]},
+        {"losses": np.empty(1)},
+        {"stop": np.zeros(1)},
+    ],
+    ids=str,
+)
+def test_loop_refuses_what_lies_outside_the_data(library, asked):
+    state = library.new_state()
+    call, *_ = bound(library, state, 2)
+    call.set_input(0, np.zeros((6 if "first" in asked else 10, 3), np.float32))
+    with pytest.raises(ValueError):
+        Loop(call, [True, False, False, False]).run(2, 2, **asked)
+    assert library.state_views(state)[0] == 0
+
+
+def test_threads_have_workspaces_of_their_own(library):
+    results, states = {}, {}
+    barrier = threading.Barrier(4)
+
+    def work(number):
+        states[number] = library.new_state()
+        barrier.wait()
+        for _ in range(200):
+            library.call(arguments(1 + number), state=states[number])
+        results[number] = states[number].copy()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(4):
+        alone = library.new_state()
+        with np.errstate(over="ignore"):
+            for _ in range(200):
+                library.call(arguments(1 + number), state=alone)
+        np.testing.assert_array_equal(results[number], alone)
+
+
+def test_a_call_in_use_is_not_given_out_again(library):
+    first, second = library.acquire(), library.acquire()
+    assert first is not second
+    library.release(first)
+    assert library.acquire() is first
+
+
+def test_the_gil_is_released(bridge):
+    text = SOURCE.replace(
+        "static int32_t call(gt_args *args) {",
+        "#include <unistd.h>\nstatic int32_t call(gt_args *args)"
+        " {\n    for (int n = 0; n < 2000 && !*(volatile int64_t *)args->state; n++) usleep(1000);",
+    )
+    library = Library(made(text), bridge, lambda: 0)
+    state = library.new_state()
+    call, *_ = bound(library, state)
+    thread = threading.Thread(target=call.call)
+    thread.start()
+    library.state_views(state)[0][...] = 1  # Python runs while C waits for this
+    thread.join(timeout=1.5)
+    assert not thread.is_alive()
+
+
+def test_after_fork(library):
+    state = library.new_state()
+    right = library.call(arguments(), state=library.new_state())[0]
+    busy = library.acquire()
+    pid = os.fork()
+    if pid == 0:
+        same = np.array_equal(library.call(arguments(), state=state)[0], right)
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    np.testing.assert_array_equal(library.call(arguments(), state=state)[0], right)
+    library.release(busy)
+
+
+def test_files_that_are_no_models(bridge, tmp_path):
+    with pytest.raises(LibraryError, match="cannot be loaded"):
+        Library(tmp_path / "missing.so", bridge, lambda: 0)
+    (tmp_path / "text.so").write_text("no library")
+    with pytest.raises(LibraryError, match="cannot be loaded"):
+        Library(tmp_path / "text.so", bridge, lambda: 0)
+    with pytest.raises(LibraryError, match="gt_model_get"):
+        Library(made('#include "gt_abi.h"\nGT_EXPORT int x;\nint x = 1;\n'), bridge, lambda: 0)
+    other = SOURCE.replace(".abi = GT_ABI_VERSION", ".abi = GT_ABI_VERSION + 1")
+    with pytest.raises(LibraryError, match=r"interface version 2; this gtensor has 1"):
+        Library(made(other), bridge, lambda: 0)
+
+
+def test_loading_leaves_the_floating_point_environment_alone(library):
+    library.call(arguments(), state=library.new_state())
+    assert np.float32(1e-40) * np.float32(0.5) > 0
+    assert np.float64(1e-310) * 0.5 > 0

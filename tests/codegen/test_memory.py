@@ -1,0 +1,561 @@
+"""The memory plan: what overlaps, what is reused, what is donated, and that values survive it."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gtensor.codegen.access import touches
+from gtensor.codegen.check import check
+from gtensor.codegen.memory import ALIGN, Place, lifetimes, nbytes, plan, show_plan, state_layout
+from gtensor.codegen.program import Access, Accumulator, Array, Check, Gemm, Phase, Reduce, RowKernel, Term
+from tests.codegen import by_hand as hand
+from tests.codegen.by_hand import B, add, inp, kernel, load, make, names, out, phases, row, state, store, sums, work
+from tests.codegen.random_programs import programs
+from tests.codegen.run_program import Failed, blocks, run_apart, run_planned, sample
+
+RANDOM = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def chain(name, source, target, *strides, space=(4, 8)):
+    """target = source + source."""
+    strides = strides or (8, 1)
+    return kernel(name, space, load("a", source, *strides), add("b", "a", "a"), store(target, "b", 8, 1))
+
+
+def extent(planned, buffer):
+    place = planned.places[buffer.name]
+    return place.offset, place.offset + nbytes(buffer.shape, buffer.dtype)
+
+
+# ---- laws on random programs ---------------------------------------------------------------------------------
+
+
+def outcome(run):
+    try:
+        return run()
+    except Failed as error:
+        return error.args
+
+
+@RANDOM
+@given(programs(), st.integers(0, 3), st.integers(0, 1000))
+def test_planned_memory_keeps_every_value(program, dim, seed):
+    check(program)
+    planned, given = plan(program), sample(program, seed)
+    want = outcome(lambda: run_apart(program, given, (dim,)))
+    for lanes in (False, True):
+        memory = blocks(planned, given)
+        got = outcome(lambda: run_planned(planned, memory, (dim,), lanes))  # noqa: B023
+        again = outcome(lambda: run_apart(program, given, (dim,), lanes))  # noqa: B023
+        if isinstance(want, tuple):
+            # A failing call leaves what it was given as it was.
+            assert got == again == want
+            for name, values in given.items():
+                np.testing.assert_array_equal(memory[name], values, err_msg=name)
+        else:
+            for name, values in want.items():
+                np.testing.assert_array_equal(got[name], values, err_msg=name)
+                np.testing.assert_array_equal(again[name], values, err_msg=name)
+
+
+@RANDOM
+@given(programs())
+def test_buffers_alive_at_once_never_overlap(program):
+    planned = plan(program)
+    lives = lifetimes([touches(step) for step in planned.program.steps])
+    arena = [b for b in program.buffers if planned.places[b.name].block == "work" and b.name in lives]
+    for buffer in arena:
+        start, end = extent(planned, buffer)
+        assert start % ALIGN == 0
+        assert end <= planned.work_bytes
+    for number, one in enumerate(arena):
+        for other in arena[:number]:
+            first, then = sorted((one, other), key=lambda b: lives[b.name])
+            if lives[first.name][1] < lives[then.name][0]:
+                continue
+            (start, end), (begin, stop) = extent(planned, first), extent(planned, then)
+            in_place = (start, end) == (begin, stop) and lives[first.name][1] == lives[then.name][0]
+            assert in_place or end <= begin or stop <= start, (first, then)
+
+
+@RANDOM
+@given(programs())
+def test_donated_memory_is_written_after_its_last_read_and_after_all_that_can_fail(program):
+    planned = plan(program)
+    steps = [touches(step) for step in planned.program.steps]
+    homes = {b.alias: b.name for b in program.buffers if b.alias}
+    for target, output in homes.items():
+        writes = [n for n, step in enumerate(steps) if target in step.writes]
+        if planned.places[output] == planned.places[target]:
+            writes = [n for n, step in enumerate(steps) if output in step.writes]
+        reads = [n for n, step in enumerate(steps) if target in step.reads]
+        if writes:
+            assert max(reads, default=-1) <= writes[0]
+            assert not any(step.fails for step in steps[writes[0] :])
+
+
+@RANDOM
+@given(programs())
+def test_a_plan_is_no_larger_than_its_buffers_and_always_the_same(program):
+    planned = plan(program)
+    arena = [b for b in program.buffers if planned.places[b.name].block == "work"]
+    assert planned.work_bytes <= sum(max(-(-nbytes(b.shape, b.dtype) // ALIGN) * ALIGN, ALIGN) for b in arena)
+    assert planned == plan(program)
+    assert show_plan(planned) == show_plan(plan(program))
+    assert set(planned.places) == {b.name for b in program.buffers}
+
+
+@RANDOM
+@given(programs())
+def test_only_steps_that_copy_are_added_and_only_copies_are_left_out(program):
+    planned = plan(program)
+    kept = [step for step in planned.program.steps if step in program.steps]
+    added = [step for step in planned.program.steps if step not in program.steps]
+    assert list(planned.program.steps) == kept + added
+    assert len(set(names(planned.program.steps))) == len(planned.program.steps)
+    late = [b for b in program.buffers if b.alias and planned.places[b.name].block == "work"]
+    assert [step.phases[0].body[0].access.buffer for step in added] == [b.name for b in late]
+    for step in program.steps:
+        if step not in kept:
+            (target,), (source,) = touches(step).writes, touches(step).reads
+            assert planned.places[target] == planned.places[source]
+
+
+# ---- reuse in place ------------------------------------------------------------------------------------------
+
+
+def test_elementwise_chain_uses_one_buffer():
+    steps = [chain("k0", "x", "a1"), chain("k1", "a1", "a2"), chain("k2", "a2", "a3"), chain("k3", "a3", "y")]
+    shape = (4, 8)
+    program = make([inp("x", shape), *(work(f"a{i}", shape) for i in (1, 2, 3)), out("y", shape)], steps)
+    planned = plan(program)
+    assert planned.program is program
+    assert {planned.places[f"a{i}"] for i in (1, 2, 3)} == {Place("work", -1, 0)}
+    assert planned.work_bytes == 128
+    assert planned.places["x"] == Place("in", 0)
+    assert planned.places["y"] == Place("out", 0)
+
+
+def reuse(step, old_dtype="f32", new_dtype="f32", old_shape=(4, 8), extra=()):
+    """Whether `new`, first written by the step, lies on `old`, read by it for the last time."""
+    fill = kernel("fill", (32,), store("old", "1", 1))
+    final = kernel("final", (1,), load("n", "new", 0, dtype=new_dtype), store("y", "n", 0))
+    buffers = [work("old", old_shape, old_dtype), work("new", (4, 8), new_dtype), out("y", (), 0, new_dtype), *extra]
+    program = make(buffers, [fill, step, final])
+    check(program)
+    planned = plan(program)
+    shared = planned.places["old"] == planned.places["new"]
+    assert planned.work_bytes >= (128 if shared else 256)
+    return shared
+
+
+IN_PLACE = {
+    "same element": chain("k", "old", "new"),
+    "read twice": kernel(
+        "k", (4, 8), load("a", "old", 8, 1), load("b", "old", 8, 1), add("c", "a", "b"), store("new", "c", 8, 1)
+    ),
+    "earlier phase": phases(
+        "k",
+        (4, 8),
+        ((), (load("a", "old", 8, 1), Reduce("m", "f32", "max", "a"))),
+        ((), (load("b", "old", 8, 1), add("c", "b", "m"), store("new", "c", 8, 1))),
+    ),
+    "both walk backwards": kernel("k", (32,), load("a", "old", -1, at=31), store("new", "a", -1, at=31)),
+    "both transposed": kernel("k", (8, 4), load("a", "old", 1, 8), store("new", "a", 1, 8)),
+    "an axis of length one": kernel("k", (1, 32), load("a", "old", 5, 1), store("new", "a", 32, 1)),
+    "part of both": kernel("k", (4, 4), load("a", "old", 8, 1), store("new", "a", 8, 1)),
+}
+
+NOT_IN_PLACE = {
+    "reversed": kernel("k", (32,), load("a", "old", -1, at=31), store("new", "a", 1)),
+    "shifted": kernel("k", (31,), load("a", "old", 1, at=1), store("new", "a", 1)),
+    "broadcast": kernel("k", (4, 8), load("a", "old", 0, 1), store("new", "a", 8, 1)),
+    "transposed": kernel("k", (8, 4), load("a", "old", 1, 8), store("new", "a", 4, 1)),
+    "one of two reads shifted": kernel(
+        "k", (31,), load("a", "old", 1), load("b", "old", 1, at=1), add("c", "a", "b"), store("new", "c", 1)
+    ),
+    "read after the store": kernel(
+        "k", (32,), store("new", "1.0f", 1), load("a", "old", 1), add("b", "a", "a"), Reduce("m", "f32", "sum", "b")
+    ),
+    "read in a later phase": phases(
+        "k", (4, 8), ((), (store("new", "1.0f", 8, 1),)), ((), (load("a", "old", 8, 1), Reduce("m", "f32", "sum", "a")))
+    ),
+    "written over and over": kernel("k", (4, 8), load("a", "old", 0, 1), store("new", "a", 0, 1)),
+    "read per row, written per element": phases(
+        "k", (4, 8), ((load("a", "old", 8, 0),), (store("new", "a", 8, 0), Reduce("m", "f32", "sum", "a")))
+    ),
+    "summed into": kernel(
+        "k", (4, 8), load("a", "old", 8, 1), sums("new", "a", 8, 1), accumulators=[Accumulator("new", "sum")]
+    ),
+    "operand of a product": Gemm(
+        "k", "f32", (), 4, 8, (Term(Access("old", (8, 1)), Access("old", (1, 0)), 8),), "acc", (store("new", "acc", 8, 1),)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE)
+def test_reused_in_place(case):
+    assert reuse(IN_PLACE[case])
+
+
+@pytest.mark.parametrize("case", NOT_IN_PLACE)
+def test_not_reused_in_place(case):
+    assert not reuse(NOT_IN_PLACE[case])
+
+
+def test_other_types_and_sizes_are_not_reused():
+    assert not reuse(kernel("k", (32,), load("a", "old", 1, dtype="i32"), store("new", "1", 1)), old_dtype="i32")
+    assert not reuse(kernel("k", (32,), load("a", "old", 1), store("new", "a", 1)), old_shape=(5, 8))
+
+
+def test_a_buffer_read_later_is_not_reused():
+    late = kernel("late", (32,), load("a", "h", 1), store("y", "a", 1))
+    steps = [chain("k0", "x", "h"), chain("k1", "h", "g"), late, chain("k2", "g", "z")]
+    shape = (4, 8)
+    buffers = [inp("x", shape), work("h", shape), work("g", shape), out("y", shape), out("z", shape, 1)]
+    planned = plan(make(buffers, steps))
+    assert planned.places["h"] != planned.places["g"]
+    assert planned.work_bytes == 256
+
+
+def test_one_buffer_is_taken_over_by_one_only():
+    both = kernel("k", (32,), load("a", "h", 1), store("p", "a", 1), store("q", "a", 1))
+    steps = [chain("k0", "x", "h"), both, chain("k1", "p", "y"), chain("k2", "q", "z")]
+    shape = (4, 8)
+    buffers = [inp("x", shape), *(work(n, shape) for n in "hpq"), out("y", shape), out("z", shape, 1)]
+    planned = plan(make(buffers, steps))
+    assert planned.places["h"] == planned.places["p"] != planned.places["q"]
+
+
+def test_an_epilogue_reuses_what_it_reads_and_no_operand():
+    term = Term(Access("x", (8, 1)), Access("v", (8, 1)), 8)
+    epilogue = (load("r", "h", 8, 1), add("s", "acc", "r"), store("g", "s", 8, 1))
+    gemm = Gemm("k1", "f32", (), 4, 8, (term,), "acc", epilogue)
+    steps = [chain("k0", "x", "h"), chain("k2", "w", "v", space=(8, 8)), gemm, chain("k3", "g", "y")]
+    buffers = [inp("x", (4, 8)), inp("w", (8, 8), 1), work("h", (4, 8)), work("v", (8, 8)), work("g", (4, 8))]
+    program = make([*buffers, out("y", (4, 8))], steps)
+    check(program)
+    planned = plan(program)
+    assert planned.places["g"] == planned.places["h"] != planned.places["v"]
+
+
+def test_row_and_scratch_buffers_live_for_one_step():
+    passes = [
+        phases(
+            f"k{i}",
+            (4, 8),
+            ((), (load("a", "x", 8, 1), store(f"r{i}", "a", 0, 1))),
+            ((), (load("b", f"r{i}", 0, 1), store(f"y{i}", "b", 8, 1))),
+        )
+        for i in (0, 1)
+    ]
+    total = kernel(
+        "k2", (4, 8), load("a", "x", 8, 1), sums("s", "a", 0, 1), accumulators=[Accumulator("s", "sum", scratch="wide")]
+    )
+    buffers = [inp("x", (4, 8)), row("r0", (8,)), row("r1", (8,)), work("wide", (8,), "f64")]
+    program = make([*buffers, out("y0", (4, 8)), out("y1", (4, 8), 1), out("s", (8,), 2)], [*passes, total])
+    check(program)
+    planned = plan(program)
+    assert [planned.places[name].offset for name in ("r0", "r1", "wide")] == [0, 0, 0]
+    assert planned.work_bytes == 64
+
+
+def test_empty_buffers_have_a_place_of_their_own():
+    steps = [kernel("k0", (0,), store("a", "1.0f", 1), store("b", "1", 1)), kernel("k1", (0,), store("y", "1.0f", 1))]
+    planned = plan(make([work("a", (0,)), work("b", (0,), "i32"), out("y", (0,))], steps))
+    assert planned.places["a"] != planned.places["b"]
+
+
+def test_sizes_are_those_at_the_bound():
+    steps = [kernel("k0", (B,), store("h", "1.0f", 1)), kernel("k1", (B,), load("a", "h", 1), store("y", "a", 1))]
+    long = replace(B, bound=100)
+    steps = [replace(step, space=(long,)) for step in steps]
+    planned = plan(make([work("h", (long,)), out("y", (long,))], steps, dims=(long,)))
+    assert planned.work_bytes == 448
+
+
+# ---- donation ------------------------------------------------------------------------------------------------
+
+
+def update(name="k", w="w", new="w_new", g="g"):
+    """new = w + g."""
+    body = load("a", w, 8, 1), load("b", g, 8, 1), add("c", "a", "b"), store(new, "c", 8, 1)
+    return kernel(name, (4, 8), *body)
+
+
+SHAPE = (4, 8)
+DONATED = (state("w", SHAPE), inp("g", SHAPE), out("w_new", SHAPE, -1, alias="w"))
+
+
+def test_an_update_happens_on_the_state_itself():
+    planned = plan(make(DONATED, [update()]))
+    assert planned.places["w_new"] == planned.places["w"] == Place("state", 0, 0)
+    assert names(planned.program.steps) == ["k"]
+    assert planned.work_bytes == 0
+
+
+def test_an_output_over_an_input_has_the_place_of_the_input():
+    planned = plan(make([inp("w", SHAPE), inp("g", SHAPE, 1), out("w_new", SHAPE, 0, alias="w")], [update()]))
+    assert planned.places["w_new"] == Place("in", 0)
+
+
+def test_a_read_of_the_old_value_comes_first():
+    read = chain("read", "w", "y")
+    program = make([*DONATED, out("y", SHAPE)], [update(), read])
+    planned = plan(program)
+    assert names(planned.program.steps) == ["read", "k"]
+    assert planned.places["w_new"] == planned.places["w"]
+
+
+def test_a_read_of_the_old_value_that_needs_the_new_one_makes_a_copy():
+    both = kernel("both", SHAPE, load("a", "w", 8, 1), load("b", "w_new", 8, 1), add("c", "a", "b"), store("y", "c", 8, 1))
+    planned = plan(make([*DONATED, out("y", SHAPE)], [update(), both]))
+    assert names(planned.program.steps) == ["k", "both", "copy_w_new"]
+    assert planned.places["w_new"] == Place("work", -1, 0)
+    body = planned.program.steps[-1].phases[0].body
+    assert [stmt.access.buffer for stmt in body] == ["w_new", "w"]
+    assert planned.program.steps[-1].space == (32,)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        (load("a", "w", 8, -1, at=7), store("w_new", "a", 8, 1)),
+        (load("a", "w", 0, 1), store("w_new", "a", 8, 1)),
+        (store("w_new", "1.0f", 8, 1), load("a", "w", 8, 1), store("y", "a", 8, 1)),
+    ],
+)
+def test_a_step_that_reads_other_elements_makes_a_copy(body):
+    planned = plan(make([*DONATED, out("y", SHAPE)], [kernel("k", SHAPE, *body)]))
+    assert names(planned.program.steps) == ["k", "copy_w_new"]
+
+
+def test_a_swap_copies_one_of_the_two():
+    shape = (8,)
+    first = kernel("first", shape, load("x", "b", 1), store("a_new", "x", 1))
+    then = kernel("then", shape, load("x", "a", 1), load("y", "b", 1), add("z", "x", "y"), store("b_new", "z", 1))
+    buffers = [state("a", shape), state("b", shape, 1), out("a_new", shape, -1, alias="a"), out("b_new", shape, -1, alias="b")]
+    program = make(buffers, [first, then])
+    planned = plan(program)
+    assert len(planned.program.steps) == 3
+    given = {"a": np.arange(8, dtype="f4"), "b": np.full(8, 10, "f4")}
+    got = run_planned(planned, blocks(planned, given), (1,))
+    np.testing.assert_array_equal(got["a_new"], given["b"])
+    np.testing.assert_array_equal(got["b_new"], given["a"] + given["b"])
+
+
+def test_a_swap_in_one_step_needs_no_copy():
+    shape = (8,)
+    reads = load("x", "a", 1), load("y", "b", 1), add("z", "x", "y")
+    buffers = [state("a", shape), state("b", shape, 1), out("a_new", shape, -1, alias="a"), out("b_new", shape, -1, alias="b")]
+    planned = plan(make(buffers, [kernel("k", shape, *reads, store("a_new", "y", 1), store("b_new", "z", 1))]))
+    assert len(planned.program.steps) == 1
+    assert planned.work_bytes == 0
+
+
+def checks(name, index="idx"):
+    """A step that can fail."""
+    return kernel(name, (4,), load("i", index, 1, dtype="i64"), Check("i", 0, 4, 0))
+
+
+def test_what_can_fail_comes_before_the_first_write():
+    buffers = [*DONATED, inp("idx", (4,), 1, "i64")]
+    planned = plan(make(buffers, [update(), checks("late")]))
+    assert names(planned.program.steps) == ["late", "k"]
+    assert planned.places["w_new"] == planned.places["w"]
+
+
+def test_what_can_fail_and_needs_the_new_value_makes_a_copy():
+    index = kernel("index", (4,), load("a", "w_new", 1), store("idx", "1", 1))
+    planned = plan(make([*DONATED, work("idx", (4,), "i64")], [update(), index, checks("late")]))
+    assert names(planned.program.steps) == ["k", "index", "late", "copy_w_new"]
+
+
+def test_a_writer_that_can_fail_makes_a_copy():
+    fails = kernel("k", (4,), load("i", "idx", 1, dtype="i64"), Check("i", 0, 4, 0), store("w_new", "1.0f", 1))
+    buffers = [state("w", (4,)), inp("idx", (4,), 0, "i64"), out("w_new", (4,), -1, alias="w")]
+    planned = plan(make(buffers, [fails]))
+    assert names(planned.program.steps) == ["k", "copy_w_new"]
+    given = {"w": np.zeros(4, "f4"), "idx": np.array([0, 1, 9, 1])}
+    memory = blocks(planned, given)
+    with pytest.raises(Failed):
+        run_planned(planned, memory, (1,))
+    np.testing.assert_array_equal(memory["w"], given["w"])
+
+
+def test_copies_come_after_everything_else():
+    buffers = [*DONATED, inp("idx", (4,), 1, "i64"), out("y", SHAPE)]
+    both = kernel("both", SHAPE, load("a", "w", 8, 1), load("b", "w_new", 8, 1), store("y", "b", 8, 1), add("c", "a", "b"))
+    planned = plan(make(buffers, [update(), both, checks("late")]))
+    assert names(planned.program.steps) == ["k", "both", "late", "copy_w_new"]
+
+
+def test_the_order_is_kept_where_it_is_good():
+    buffers = [*DONATED, inp("idx", (4,), 1, "i64"), work("h", SHAPE), out("y", SHAPE)]
+    steps = [checks("early"), chain("k0", "w", "h"), chain("k1", "h", "y"), update()]
+    program = make(buffers, steps)
+    assert plan(program).program is program
+
+
+def test_an_old_value_that_is_returned_too_is_saved_first():
+    keep = kernel("keep", (32,), load("a", "w", 1), store("old", "a", 1))
+    planned = plan(make([*DONATED, out("old", SHAPE)], [update(), keep]))
+    assert names(planned.program.steps) == ["keep", "k"]
+    given = {"w": np.ones(32, "f4"), "g": np.ones(32, "f4")}
+    got = run_planned(planned, blocks(planned, given), (1,))
+    assert set(got["old"]) == {1}
+    assert set(got["w_new"]) == {2}
+
+
+def test_a_donated_input_returned_unchanged_moves_nothing():
+    same = kernel("same", (32,), load("a", "w", 1), store("w_new", "a", 1))
+    planned = plan(make([state("w", SHAPE), out("w_new", SHAPE, -1, alias="w")], [same]))
+    assert planned.program.steps == ()
+    assert planned.places["w_new"] == planned.places["w"]
+
+
+def test_one_value_returned_twice():
+    second = kernel("second", (32,), load("a", "w_new", 1), store("v_new", "a", 1))
+    buffers = [*DONATED, state("v", SHAPE, 1), out("v_new", SHAPE, -1, alias="v")]
+    planned = plan(make(buffers, [update(), second]))
+    assert names(planned.program.steps) == ["k", "second"]
+    assert planned.places["v_new"] == Place("state", 1, 128)
+
+
+def test_scatter_into_donated_memory_needs_no_copy_of_the_table():
+    copied = kernel("copy", (32,), load("a", "w", 1), store("w_new", "a", 1))
+    scatter = phases(
+        "scatter",
+        SHAPE,
+        (
+            (load("i", "idx", 1, 0, dtype="i64"),),
+            (load("a", "g", 8, 1), replace(sums("w_new", "a", 0, 1), access=Access("w_new", (0, 1), 0, (("i", 8),)))),
+        ),
+        accumulators=[Accumulator("w_new", "sum", "keep")],
+    )
+    program = make([*DONATED, inp("idx", (4,), 1, "i64")], [copied, checks("labels"), scatter])
+    check(program)
+    planned = plan(program)
+    assert names(planned.program.steps) == ["labels", "scatter"]
+    assert planned.places["w_new"] == planned.places["w"]
+
+
+def test_pieces_of_a_donated_output_wait_for_all_reads():
+    pieces = [kernel(f"p{i}", (16,), load("a", "g", 1), store("w_new", "a", 1, at=16 * i)) for i in (0, 1)]
+    read = chain("read", "w", "y")
+    planned = plan(make([*DONATED, out("y", SHAPE)], [pieces[0], read, pieces[1]]))
+    assert names(planned.program.steps) == ["read", "p0", "p1"]
+    assert planned.places["w_new"] == planned.places["w"]
+    crossing = [pieces[0], kernel("p1", (16,), load("a", "w", 1), store("w_new", "a", 1, at=16))]
+    planned = plan(make(DONATED, crossing))
+    assert names(planned.program.steps) == ["p0", "p1", "copy_w_new"]
+
+
+def test_copies_of_run_time_extents():
+    shapes = {(B, 4): (replace(B, factor=4),), (): (1,), (B, replace(B, factor=2)): (B, replace(B, factor=2))}
+    for shape, space in shapes.items():
+        bad = kernel("k", (1,), load("a", "w", 0), store("w_new", "a", 0), load("b", "w", 0), store("y", "b", 0))
+        buffers = [state("w", shape), out("w_new", shape, -1, alias="w"), out("y", ())]
+        planned = plan(make(buffers, [bad]))
+        assert planned.program.steps[-1].space == space
+        check(make([inp("w", shape), out("w_new", shape, 0)], [
+            kernel("k", space, load("a", "w", *planned.program.steps[-1].phases[0].body[0].access.strides),
+                   store("w_new", "a", *planned.program.steps[-1].phases[0].body[1].access.strides)),
+        ]))
+
+
+def test_names_of_copies_are_new():
+    bad = kernel("copy_w_new", (4, 8), load("a", "w", 8, -1, at=7), store("w_new", "a", 8, 1))
+    planned = plan(make(DONATED, [bad]))
+    assert names(planned.program.steps) == ["copy_w_new", "copy_w_new_"]
+
+
+# ---- state, totals, time -------------------------------------------------------------------------------------
+
+
+def test_state_layout_depends_on_types_only():
+    arrays = (Array("w", "f32", (3, 5)), Array("empty", "f32", (0,)), Array("n", "i64", ()), Array("b", "u8", (65,)))
+    offsets, total = state_layout(arrays)
+    assert (offsets, total) == ((0, 64, 64, 128), 256)
+    assert state_layout(tuple(replace(a, name="other") for a in arrays)) == (offsets, total)
+    assert state_layout(()) == ((), 0)
+
+
+def test_show_plan():
+    steps = [checks("labels"), chain("k0", "x", "h"), chain("k1", "h", "g"), update()]
+    swapped = kernel("k3", SHAPE, load("a", "v", 8, -1, at=7), store("v_new", "a", 8, 1))
+    buffers = [
+        inp("x", SHAPE),
+        inp("idx", (4,), 1, "i64"),
+        state("w", SHAPE),
+        state("v", SHAPE, 1),
+        work("h", SHAPE),
+        work("g", SHAPE),
+        out("w_new", SHAPE, -1, alias="w"),
+        out("v_new", SHAPE, -1, alias="v"),
+    ]
+    assert show_plan(plan(make(buffers, [*steps, swapped]))) == (
+        """\
+buffer  shape   dtype  bytes  place      steps
+x       [4, 8]  f32      128  in 0       1
+idx     [4]     i64       32  in 1       0
+w       [4, 8]  f32      128  state 0    3
+v       [4, 8]  f32      128  state 128  4-5
+h       [4, 8]  f32      128  work 0     1-2
+g       [4, 8]  f32      128  work 0     2-3    over h
+w_new   [4, 8]  f32      128  state 0    3      over w
+v_new   [4, 8]  f32      128  work 0     4-5
+
+arena: 128 bytes, 384 without reuse, 128 alive at once
+state: 256 bytes in 2 leaves
+in place: g over h, w_new over w
+copied at the end: v_new
+"""
+    )
+
+
+def lines(run) -> int:
+    """How many lines of Python a call executes: a measure of work that no other process disturbs."""
+    count = 0
+
+    def trace(frame, event, arg):
+        nonlocal count
+        count += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        run()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def layers(count):
+    """Forward, backward and update of a deep net of elementwise layers, every update before a check."""
+    shape = (4, 8)
+    buffers = [inp("idx", (4,), 0, "i64"), inp("h0", shape, 1), work(f"d{count}", shape)]
+    steps = [chain("start", "h0", f"d{count}")]
+    for i in range(count):
+        buffers += [state(f"w{i}", shape, i), work(f"h{i + 1}", shape), out(f"n{i}", shape, -1, alias=f"w{i}")]
+        steps.insert(i, update(f"f{i}", f"h{i}", f"h{i + 1}", f"w{i}"))
+    for i in reversed(range(count)):
+        buffers.append(work(f"d{i}", shape))
+        steps += [update(f"u{i}", f"w{i}", f"n{i}", f"d{i + 1}"), update(f"b{i}", f"d{i + 1}", f"d{i}", f"w{i}")]
+    return make(buffers, [*steps, checks("late")])
+
+
+def test_work_grows_with_the_number_of_steps():
+    small, large = layers(50), layers(200)
+    check(large)
+    planned = plan(large)
+    assert all(planned.places[f"n{i}"] == planned.places[f"w{i}"] for i in range(200))
+    assert lines(lambda: plan(large)) < 4.5 * lines(lambda: plan(small))
+    assert lines(lambda: check(large)) < 4.5 * lines(lambda: check(small))
