@@ -1,8 +1,8 @@
-"""The binary interface as cffi knows it: declarations taken from templates/gt_abi.h, headers for a build.
+"""The binary interface as cffi knows it: declarations taken from the headers of templates/, headers for a build.
 
-Comes in: the text of the header. Goes out: `_abi.py`, cffi's pre-parsed form of these declarations (loading a
-library through it needs no parser and no compiler), and the C headers that a set of sources includes. The header
-is the only place where the interface is written down. After a change to it:
+Comes in: the text of gt_abi.h and gt_frame.h. Goes out: `_abi.py`, cffi's pre-parsed form of these declarations (loading a
+library through it needs no parser and no compiler), and the C headers that a set of sources includes. These
+headers are the only place where the interface is written down. After a change to them:
 
     python -m gtensor.codegen.abi
 
@@ -20,17 +20,6 @@ from cffi import FFI
 
 TEMPLATES = Path(__file__).parent.parent / "templates"
 """The folder of C templates and headers."""
-
-FRAME = """\
-/* A call made ready: its arguments, the model's functions, and what the last call returned. */
-typedef struct gt_frame {
-    gt_args args;
-    int32_t (*call)(gt_args *);
-    int32_t (*run)(gt_args *, gt_loop *);
-    int32_t status;
-} gt_frame;
-"""
-"""What Python adds to the interface: the block that one bound call owns."""
 
 BLAS_SYMBOLS = """\
 void {p}sgemm_(const char *, const char *, const int32_t *, const int32_t *, const int32_t *, const float *,
@@ -69,12 +58,12 @@ def with_headers(sources: Mapping[str, str]) -> dict[str, str]:
 
 
 def declarations() -> str:
-    """The types and constants of gt_abi.h and the frame, as cffi wants them: no guards, no functions."""
-    text = re.sub(r"/\*.*?\*/", "", header("gt_abi.h"), flags=re.DOTALL)
+    """The types and constants of gt_abi.h and gt_frame.h, as cffi wants them: no guards, no functions."""
+    text = re.sub(r"/\*.*?\*/", "", header("gt_abi.h") + header("gt_frame.h"), flags=re.DOTALL)
     constants = re.findall(r"^#define (GT_\w+) +(\d+)", text, flags=re.MULTILINE)
     types = re.sub(r"^#.*$|^GT_EXPORT .*$", "", text, flags=re.MULTILINE)
     types = re.sub(r"\n\s*\n+", "\n\n", types).strip()
-    return "\n".join([*(f"#define {name} {value}" for name, value in constants), types, FRAME])
+    return "\n".join([*(f"#define {name} {value}" for name, value in constants), types, ""])
 
 
 def library_functions() -> str:

@@ -3,25 +3,33 @@
 Comes in: a step of a Program. Goes out: its uses of memory, one record per access, and questions about
 them: inside the buffer, all elements once, the same elements, no element in common, may one buffer take
 over the memory of another. Law: an answer of True holds for every run-time extent from 0 to its bound.
-Extents enter these conditions linearly, so they are decided at the corners 0, 1 and bound.
+
+How that is decided. Where loops run at all, the conditions read `f >= 0` with an f that is concave in each
+run-time extent: strides and offsets are linear, an outermost element is a sum of products with positive
+factors. So they hold everywhere if they hold at the ends of the ranges in which the same loops run more
+than once: at 0, 1, 2, the bound, and where a range of indices ceases to be empty. Conditions that are not
+of this kind (remainders, sizes with the square of an extent) are met otherwise, as noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import gcd, prod
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .program import Access, Accumulate, Buffer, Check, Extent, Gemm, Load, Step, Stmt, Store, Term, scaled
+from .program import Access, Accumulate, Buffer, Check, Extent, Gemm, Load, Step, Stmt, Store, Term, scaled, upper
 
 Point = Mapping[int, int]
 """Values of the run-time dimensions: index -> extent."""
 
-Bounds = tuple[tuple[int, Extent], ...]
-"""What is known of an integer variable: `low <= value < high` for every pair."""
+Bounds = tuple[int, Extent]
+"""What is known of an integer variable: `low <= value < high`."""
+
+Axis = tuple[Extent, Extent]
+"""Stride and length of one loop."""
 
 _STATIC: tuple[Point, ...] = ({},)
 _UNKNOWN: Mapping[str, Bounds] = MappingProxyType({})
@@ -32,12 +40,22 @@ def at(extent: Extent, point: Point) -> int:
     return extent if isinstance(extent, int) else extent.factor * point[extent.index]
 
 
-def corners(*groups: Iterable[Extent]) -> tuple[Point, ...]:
-    """Every combination of 0, 1 and the bound of the dimensions that occur in the extents."""
-    bounds = {e.index: e.bound for group in groups for e in group if not isinstance(e, int)}
-    if not bounds:
+def corners(uses: Sequence[Use], shape: Sequence[Extent] = ()) -> Sequence[Point]:
+    """The points that decide a condition on these uses and the size of that shape."""
+    found = [e for e in (*shape, *(e for use in uses for e in use.extents())) if not isinstance(e, int)]
+    if not found:
         return _STATIC
-    choices = [[(index, value) for value in sorted({0, min(1, bound), bound})] for index, bound in bounds.items()]
+    values = {dim.index: {0, 1, 2, dim.bound} for dim in found}
+    for low, high in (known for use in uses for known in use.bounds.values()):
+        if not isinstance(high, int):
+            values[high.index].add(low // high.factor + 1)
+    lengths = [n.index for n in shape if not isinstance(n, int)]
+    limits = {dim.index: dim.bound for dim in found}
+    for index in lengths:
+        if lengths.count(index) > 1:
+            # A size with the square of an extent is not concave: every value is tried.
+            values[index] = set(range(limits[index] + 1))
+    choices = [[(index, n) for n in sorted(tried) if 0 <= n <= limits[index]] for index, tried in values.items()]
     return tuple(dict(point) for point in product(*choices))
 
 
@@ -81,8 +99,8 @@ class Use(NamedTuple):
     def extents(self) -> tuple[Extent, ...]:
         """Every extent that decides where the access goes."""
         access = self.access
-        ends = (end for var, _ in access.index for _, end in self.bounds[var])
-        return (*self.space, *access.strides, access.offset, *(stride for _, stride in access.index), *ends)
+        index = (extent for var, stride in access.index for extent in (stride, self.bounds[var][1]))
+        return (*self.space, *access.strides, access.offset, *index)
 
 
 @dataclass
@@ -144,66 +162,71 @@ def uses(step: Step) -> Iterator[Use]:
 def span(use: Use, point: Point) -> tuple[int, int] | None:
     """The lowest and highest element touched at a point; None if the access never happens there."""
     low = high = at(use.access.offset, point)
-    ranges = [(at(stride, point), 0, at(n, point)) for stride, n in zip(use.access.strides, use.space, strict=True)]
-    for var, stride in use.access.index:
-        known = use.bounds[var]
-        ranges.append((at(stride, point), max(first for first, _ in known), min(at(end, point) for _, end in known)))
+    ranges = [(stride, 0, length) for stride, length in _axes(use)]
+    ranges += [(stride, *use.bounds[var]) for var, stride in use.access.index]
     for stride, first, end in ranges:
-        if end <= first:
+        last = at(end, point) - 1
+        if last < first:
             return None
-        low += min(stride * first, stride * (end - 1))
-        high += max(stride * first, stride * (end - 1))
+        step = at(stride, point)
+        low += min(step * first, step * last)
+        high += max(step * first, step * last)
     return low, high
 
 
 def inside(use: Use, buffer: Buffer) -> bool:
     """Whether every element the use can touch belongs to the buffer."""
-    for point in corners(use.extents(), buffer.shape):
+    for point in corners((use,), buffer.shape):
         touched = span(use, point)
         if touched and not 0 <= touched[0] <= touched[1] < prod(at(n, point) for n in buffer.shape):
             return False
     return True
 
 
-def _nested(axes: Iterable[tuple[int, int]], width: int) -> bool:
-    """Whether blocks of `width` elements repeated over axes of (stride, length) never overlap."""
-    for stride, length in sorted((abs(stride), length) for stride, length in axes if length > 1):
-        if stride < width:
-            return False
-        width += stride * (length - 1)
+def _axes(use: Use) -> list[Axis]:
+    return list(zip(use.access.strides, use.space, strict=True))
+
+
+def _by_stride(axes: Iterable[Axis]) -> list[Axis]:
+    """Axes in order of growing stride."""
+    return sorted(axes, key=lambda axis: abs(upper(axis[0])))
+
+
+def _nested(axes: Iterable[Axis], width: int, point: Point) -> bool:
+    """Whether blocks of `width` elements, repeated over axes of growing stride, never overlap."""
+    for stride, length in axes:
+        repeats = at(length, point) - 1
+        if repeats > 0:
+            step = abs(at(stride, point))
+            if step < width:
+                return False
+            width += step * repeats
     return True
-
-
-def _axes(use: Use, point: Point) -> list[tuple[int, int]]:
-    return [(at(stride, point), at(n, point)) for stride, n in zip(use.access.strides, use.space, strict=True)]
 
 
 def once(use: Use) -> bool:
     """Whether no element is touched twice by the loops (an access with a run-time index may do so)."""
     if use.access.index:
         return False
-    spaces = (_axes(use, point) for point in corners(use.extents()))
-    return all(_nested(axes, 1) for axes in spaces if all(length for _, length in axes))
+    axes = _by_stride(_axes(use))
+    runs = (point for point in corners((use,)) if all(at(length, point) for length in use.space))
+    return all(_nested(axes, 1, point) for point in runs)
 
 
 def whole(use: Use, buffer: Buffer) -> bool:
     """Whether the loops touch each element of the buffer exactly once."""
     if not once(use):
         return False
-    for point in corners(use.extents(), buffer.shape):
+    for point in corners((use,), buffer.shape):
         size = prod(at(n, point) for n in buffer.shape)
-        if prod(at(n, point) for n in use.space) != size:
-            return False
-        if span(use, point) not in (None, (0, size - 1)):
+        if prod(at(n, point) for n in use.space) != size or span(use, point) not in (None, (0, size - 1)):
             return False
     return True
 
 
 def _plain(use: Use) -> tuple[Extent, tuple[Extent, ...]]:
     """Offset and strides, with the strides of axes of length 1 as 0: they move nothing."""
-    return use.access.offset, tuple(
-        0 if n == 1 else stride for stride, n in zip(use.access.strides, use.space, strict=True)
-    )
+    return use.access.offset, tuple(0 if length == 1 else stride for stride, length in _axes(use))
 
 
 def same_element(first: Use, then: Use) -> bool:
@@ -224,51 +247,69 @@ def same_element(first: Use, then: Use) -> bool:
 
 
 def apart(one: Use, other: Use) -> bool:
-    """Whether two uses of one buffer have no element in common, over all their loops."""
-    return all(_apart_at(one, other, point) for point in corners(one.extents(), other.extents()))
+    """Whether two uses of one buffer have no element in common, over all their loops.
+
+    Either their elements differ by no multiple of their strides (even and odd), or they lie side by
+    side in blocks: what is left without the widest shared axes is disjoint, and fits between their steps.
+    """
+    if _interleaved(one, other):
+        return True
+    spans = [(point, span(one, point), span(other, point)) for point in corners((one, other))]
+    met = [(point, here, there) for point, here, there in spans if here and there]
+    shared = _by_stride(axis for axis, twin in zip(_axes(one), _axes(other), strict=False) if axis == twin)
+    return any(
+        all(_beside(here, there, shared[first:], point, swapped) for point, here, there in met)
+        for first in range(len(shared), -1, -1)
+        for swapped in (False, True)
+    )
 
 
-def _apart_at(one: Use, other: Use, point: Point) -> bool:
-    """Shared axes are peeled off, widest stride first; what is left must be disjoint and fit between their steps."""
-    here, there = span(one, point), span(other, point)
-    if here is None or there is None:
-        return True
-    mine, theirs = _axes(one, point), _axes(other, point)
-    steps = [abs(stride) for stride, length in (*mine, *theirs) if length > 1]
-    steps += [abs(at(stride, point)) for use in (one, other) for _, stride in use.access.index]
-    grain = gcd(*steps)
-    if grain > 1 and (at(one.access.offset, point) - at(other.access.offset, point)) % grain:
-        return True
-    shared = sorted((axis for axis, twin in zip(mine, theirs, strict=False) if axis == twin), key=lambda a: -abs(a[0]))
-    peeled: list[tuple[int, int]] = []
-    for axis in [(0, 1), *shared]:
-        shift = axis[0] * (axis[1] - 1)
-        here = (here[0] - min(shift, 0), here[1] - max(shift, 0))
-        there = (there[0] - min(shift, 0), there[1] - max(shift, 0))
-        peeled.append(axis)
-        width = max(here[1], there[1]) - min(here[0], there[0]) + 1
-        if (here[1] < there[0] or there[1] < here[0]) and _nested(peeled, width):
-            return True
-    return False
+def _interleaved(one: Use, other: Use) -> bool:
+    strides = [stride for use in (one, other) for stride, length in _axes(use) if upper(length) > 1]
+    strides += [stride for use in (one, other) for _, stride in use.access.index]
+    static = [extent for extent in (one.access.offset, other.access.offset, *strides) if isinstance(extent, int)]
+    if len(static) < len(strides) + 2:
+        return False
+    grain = gcd(*static[2:])
+    return grain > 1 and (static[0] - static[1]) % grain != 0
+
+
+def _beside(here: tuple[int, int], there: tuple[int, int], axes: Sequence[Axis], point: Point, swapped: bool) -> bool:
+    """Whether two spans, both without the axes they share, lie side by side within one step of the axes."""
+    shifts = [at(stride, point) * (at(length, point) - 1) for stride, length in axes]
+    down, up = sum(min(shift, 0) for shift in shifts), sum(max(shift, 0) for shift in shifts)
+    (low, middle), (next_low, high) = (there, here) if swapped else (here, there)
+    width = max(middle, high) - min(low, next_low) + 1 - up + down
+    return middle - up < next_low - down and _nested(axes, width, point)
 
 
 def within_row(load: Use, store: Use) -> bool:
     """Whether what `load` reads in a row was written in that row by `store`, which stands in an earlier phase."""
     if load.phase <= store.phase or store.access.index or _plain(load)[1][:-1] != _plain(store)[1][:-1]:
         return False
+    if _plain(load) == _plain(store) and load.space == store.space and not load.access.index:
+        return True
+    if not _on_grid(load, store):
+        return False
     rows = [use._replace(space=(*(1 for _ in use.space[:-1]), use.space[-1])) for use in (load, store)]
-    for point in corners(load.extents(), store.extents()):
+    for point in corners((load, store)):
         read, written = (span(row, point) for row in rows)
         if read is None or any(at(n, point) == 0 for n in load.space[:-1]):
             continue
         if written is None or not written[0] <= read[0] <= read[1] <= written[1]:
             return False
-        step = abs(at(store.access.strides[-1], point)) if at(store.space[-1], point) > 1 else 1
-        strides = [at(load.access.strides[-1], point)] if at(load.space[-1], point) > 1 else []
-        strides += [at(stride, point) for _, stride in load.access.index]
-        if step > 1 and any(distance % step for distance in (read[0] - written[0], *strides)):
-            return False
     return True
+
+
+def _on_grid(load: Use, store: Use) -> bool:
+    """Whether the load moves along a row by constant multiples of the store's constant stride."""
+    steps = [use.access.strides[-1] if upper(use.space[-1]) > 1 else 0 for use in (store, load)]
+    steps += [stride for _, stride in load.access.index]
+    start, begin = store.access.offset, load.access.offset
+    if start != begin:
+        steps.append(begin - start if isinstance(start, int) and isinstance(begin, int) else 1)
+    static = [step for step in steps if isinstance(step, int)]
+    return len(static) == len(steps) and (static[0] == 0 or all(step % static[0] == 0 for step in static[1:]))
 
 
 def may_take_over(step: Touches, old: str, new: str) -> bool:

@@ -105,8 +105,9 @@ class Workshop:
         with self.cache.draft() as draft:
             library = f"{identifier(recipe.label)}-{draft.path.name.rpartition('.')[2]}{recipe.suffix}"
             flags = [*self.flags(recipe), *(f"-I{folder}" for folder in search)]
+            link = [*(() if recipe.plain else toolchain.link_flags(compiler, self.options)), *recipe.link]
             try:
-                done = compiler.build(draft, with_headers(sources), library, flags, recipe.link)
+                done = compiler.build(draft, with_headers(sources), library, flags, link)
             except CompileError as error:
                 error.directory = draft.keep()
                 raise

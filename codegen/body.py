@@ -135,6 +135,11 @@ class Body:
         """The element as a C lvalue."""
         return f"{self.pointers[access.buffer]}[{self.place(access)}]"
 
+    def address(self, access: Access) -> str:
+        """The address of the element."""
+        place = self.place(access)
+        return self.pointers[access.buffer] if place == "0" else f"&{self.pointers[access.buffer]}[{place}]"
+
     # ---- statements ----
 
     def all(self, stmts: Iterable[Stmt]) -> None:

@@ -38,6 +38,10 @@ class Expr:
         return self.template.format(*self.args, t=self.t, r=self.r)
 
 
+WRAP = "gt_wrap_{t}({0}, {1})"
+"""An index in [-n, n), counted from the front: i + n where it is negative. `check` knows its range."""
+
+
 @dataclass(frozen=True)
 class Reducer:
     """How a reduction folds: `combine` over {0} (so far) and {1} (new), and its neutral element per kind."""

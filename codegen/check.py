@@ -1,15 +1,16 @@
 """The laws of a Program: what `emit` may rely on, or a ProgramError that names the step and the statement.
 
 Comes in: a Program from `gtensor.lower` or written by hand. Goes out: nothing, or the first breach found.
-Laws: names are unique C identifiers; slots, dtypes and extents agree; variables are defined before use
-in the scopes of `Phase`; every access stays inside its buffer; a buffer is written before it is read
-and an input only if an output takes it over; inside a step no statement sees what the documented order
-of rows and phases leaves open.
+Laws: names are unique C identifiers (a variable may carry a mark that the C does not show, as in `x'2`);
+slots, dtypes and extents agree; variables are defined before use in the scopes of `Phase`; every access
+stays inside its buffer; a buffer is written before it is read, and an input only if an output takes it
+over; inside a step no statement sees what the documented order of rows and phases leaves open.
 
 Run-time indices. A variable may index if its range is known: it is a Counter, the position found by
-argmax or argmin over a row of constant length, a variable that passed a Check before in its scope, or
-a load from a buffer all of whose elements passed a Check in, or were stored from checked variables by,
-an earlier step. The last rule lets a step check the labels first and donated memory be written later.
+argmax or argmin over a row of constant length, a variable that passed a Check before in its scope, a copy
+of such a variable or that variable counted from the front (`cexpr.WRAP`), or a load from a buffer all of
+whose elements passed a Check in, or were stored from checked variables by, an earlier step. The last rule
+lets a step check the labels first and donated memory be written later.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from .access import KINDS, Bounds, Use, apart, inside, same_element, touches, whole, within_row
-from .cexpr import DTYPES, REDUCERS, SIZES, identifier
+from .cexpr import DTYPES, REDUCERS, SIZES, WRAP, Expr, identifier
 from .errors import ProgramError
 from .program import (
     Access,
@@ -57,6 +58,9 @@ _LITERALS = {
     "b1": re.compile("[01]"),
 }
 """The literals of each dtype, as `cexpr.literal` and the reducers write them."""
+
+_COUNT = re.compile(r"(?:INT64_C\()?(\d+)\)?")
+"""A literal of a positive integer."""
 
 
 def check(program: Program) -> None:
@@ -124,7 +128,7 @@ class _Program:
         if not isinstance(extent, int):
             dims = self.program.dims
             known = 0 <= extent.index < len(dims) and dims[extent.index]
-            if not known or (known.name, known.bound) != (extent.name, extent.bound):
+            if not known or (known.name, known.bound) != (extent.name, extent.bound) or extent.factor == 0:
                 return f"dimension {extent.name!r} is not one of the program's"
         factor = extent if isinstance(extent, int) else extent.factor
         return f"{show_extent(extent)} is negative" if least is not None and factor < least else ""
@@ -179,7 +183,7 @@ class _Value:
     """A variable: its dtype, what is known of its range, and the load it comes from."""
 
     dtype: str
-    bounds: Bounds = ()
+    bounds: Bounds | None = None
     load: Use | None = None
 
 
@@ -247,8 +251,6 @@ class _Step:
             for access, inner in ((term.a, (gemm.m, term.k)), (term.b, (term.k, gemm.n))):
                 self.space = (*gemm.batch, *inner)
                 buffer = self.access(access, "operand", self.reads)
-                if access.index:
-                    raise self.fail(f"operand {access.buffer!r} has a run-time index")
                 if buffer.dtype != gemm.dtype:
                     raise self.fail(f"operand {access.buffer!r} is {buffer.dtype}, the product {gemm.dtype}")
         self.stmt = None
@@ -278,7 +280,7 @@ class _Step:
         """A new variable of the present scope."""
         if value.dtype not in DTYPES:
             raise self.fail(f"{var!r} has the unknown dtype {value.dtype!r}")
-        if identifier(var) != var:
+        if identifier(plain := var.partition("'")[0]) != plain:
             raise self.fail(f"the variable {var!r} is not a C identifier")
         if var in self.taken:
             raise self.fail(f"the variable {var!r} has the name of a buffer of this step or of a dimension")
@@ -327,9 +329,10 @@ class _Step:
             raise self.fail(f"{var!r} is not a variable in scope")
         if self.scope[var].dtype not in _INTEGERS:
             raise self.fail(f"the index {var!r} is {self.scope[var].dtype}, not an integer")
-        if not self.scope[var].bounds:
+        bounds = self.scope[var].bounds
+        if bounds is None:
             raise self.fail(f"the index {var!r} has passed no Check")
-        return self.scope[var].bounds
+        return bounds
 
     def row_buffer(self, use: Use) -> None:
         name = use.access.buffer
@@ -349,7 +352,7 @@ class _Step:
         buffer = self.access(stmt.access, "load", self.reads)
         if buffer.dtype != stmt.dtype:
             raise self.fail(f"loads {buffer.dtype} as {stmt.dtype}")
-        bounds = self.state.bounds.get(buffer.name, ())
+        bounds = self.state.bounds.get(buffer.name)
         self.define(stmt.var, _Value(stmt.dtype, bounds, self.reads[buffer.name][-1]))
 
     def assign(self, stmt: Assign) -> None:
@@ -367,24 +370,34 @@ class _Step:
                     raise self.fail(f"{arg!r} is {self.scope[arg].dtype}, not {expr.t}")
             elif not any(pattern.fullmatch(arg) for pattern in _LITERALS.values()):
                 raise self.fail(f"{arg!r} is neither a variable in scope nor a literal")
-        self.define(stmt.var, _Value(stmt.dtype))
+        copied = self.scope.get(expr.args[0]) if expr.template == "{0}" and expr.t == expr.r else None
+        self.define(stmt.var, copied or _Value(stmt.dtype, self.wrapped(expr)))
+
+    def wrapped(self, expr: Expr) -> Bounds | None:
+        """The range of an index counted from the front, if that is what the expression is."""
+        size = _COUNT.fullmatch(expr.args[1]) if expr.template == WRAP else None
+        known = self.scope[expr.args[0]].bounds if size and expr.args[0] in self.scope else None
+        if size is None or known is None:
+            return None
+        length = int(size[1])
+        return (0, length) if -length <= known[0] and upper(known[1]) <= length else None
 
     def counter(self, stmt: Counter) -> None:
         axes = len(self.space) if self.body else len(self.space) - 1
         if not 0 <= stmt.axis < axes:
             raise self.fail(f"there is no counter of axis {stmt.axis} here")
-        self.define(stmt.var, _Value("i64", ((0, self.space[stmt.axis]),)))
+        self.define(stmt.var, _Value("i64", (0, self.space[stmt.axis])))
 
     def store(self, stmt: Store) -> None:
         value = self.write(stmt.access, stmt.value, self.stores)
-        if value.bounds:
+        if value.bounds is not None:
             self.checked.append((self.stores[stmt.access.buffer][-1], value.bounds))
 
     def reduce(self, stmt: Reduce) -> None:
         if isinstance(self.step, Gemm) or not self.body:
             raise self.fail("reduces outside the body of a phase")
-        if stmt.op not in REDUCERS:
-            raise self.fail(f"there is no reducer {stmt.op!r}")
+        if stmt.op not in REDUCERS or stmt.dtype not in DTYPES:
+            raise self.fail(f"there is no reducer {stmt.op!r} of {stmt.dtype}")
         position, length = stmt.op in _POSITIONS, self.space[-1]
         if position and stmt.dtype != "i64":
             raise self.fail(f"a position is i64, not {stmt.dtype}")
@@ -392,7 +405,7 @@ class _Step:
         self.value(stmt.value, found.dtype if position and found else stmt.dtype)
         # Over an empty row the position is 0, which is no element, so only a constant length gives a range.
         known = position and isinstance(length, int) and length > 0
-        self.define(stmt.var, _Value(stmt.dtype, ((0, length),) if known else ()))
+        self.define(stmt.var, _Value(stmt.dtype, (0, length) if known else None))
 
     def accumulate(self, stmt: Accumulate) -> None:
         declared = self.accumulators.get(stmt.access.buffer)
@@ -404,11 +417,16 @@ class _Step:
         value = self.scope.get(stmt.var)
         if value is None or value.dtype not in _INTEGERS:
             raise self.fail(f"{stmt.var!r} is not an integer variable in scope")
-        if wrong := self.state.wrong_extent(stmt.high):
+        if wrong := self.state.wrong_extent(stmt.high, None if isinstance(stmt.high, int) else 1):
             raise self.fail(wrong)
         if not 0 <= stmt.node < len(self.state.program.equations):
             raise self.fail(f"there is no equation {stmt.node}")
-        bounds = (*value.bounds, (stmt.low, stmt.high))
+        bounds: Bounds = (stmt.low, stmt.high)
+        if value.bounds is not None:
+            low, high = value.bounds
+            # Of two ends that cannot be compared the later one holds, as does the earlier.
+            both = isinstance(high, int) and isinstance(stmt.high, int)
+            bounds = (max(low, stmt.low), high if both and upper(high) < upper(stmt.high) else stmt.high)
         self.scope[stmt.var] = _Value(value.dtype, bounds, value.load)
         if value.load and value.load.body == self.body:
             self.checked.append((value.load, bounds))

@@ -182,7 +182,7 @@ class Compiler:
 
     `command` starts it (with arguments, if CC has any), `path` is its executable, `version` the first line it says
     of itself, `machine` what it compiles for, `flags` its flags for this CPU, `features` the feature macros that
-    these define, `resolved` what its driver makes of them.
+    these define, `resolved` what its driver makes of them, `runtime` a clang's folder of sanitizer libraries.
     """
 
     command: tuple[str, ...]
@@ -192,11 +192,7 @@ class Compiler:
     flags: tuple[str, ...]
     features: tuple[str, ...]
     resolved: str
-
-    @property
-    def is_clang(self) -> bool:
-        """Whether it is a clang (Apple's and zig's too), whose sanitizer flags differ."""
-        return "clang" in self.version
+    runtime: str = ""
 
     def target(self, variant: str) -> Target:
         """What C is to be written for: this machine, or any (`portable`)."""

@@ -22,31 +22,38 @@ VARIABLES = {**DTYPES, "b1": "int"}
 WIDTH = 118
 """Columns of generated C: longer comments go to a line of their own, longer calls are broken."""
 
-_LIBRARY = (
+_FUNCTIONS = (
     "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh drem erf erfc exp exp10 exp2 expm1 fabs fdim"
-    " floor fma fmax fmin fmod frexp gamma hypot ilogb j0 j1 jn ldexp lgamma llrint llround log log10 log1p log2 logb"
-    " lrint lround modf nan nearbyint nextafter nexttoward pow pow10 remainder remquo rint round roundeven scalb scalbln"
-    " scalbn signbit signgam significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn finite isinf isnan"
+    " finite floor fma fmax fmin fmod frexp gamma hypot ilogb isinf isnan j0 j1 jn ldexp lgamma llrint llround log"
+    " log10 log1p log2 logb lrint lround modf nan nearbyint nextafter nexttoward pow pow10 remainder remquo rint round"
+    " roundeven scalb scalbln scalbn signbit significand sin sincos sinh sqrt tan tanh tgamma trunc y0 y1 yn"
 )
-_RESERVED = frozenset(
-    [name + suffix for name in _LIBRARY.split() for suffix in ("", "f", "l")]
-    + "abort abs alloca asm assert atexit bcmp bcopy bool bzero calloc complex exit false ffs free imaginary index"
-    " iscntrl isalpha isdigit islower isprint ispunct isspace isupper labs lgamma_r gamma_r linux llabs malloc memchr"
-    " memcmp memcpy memmove memset noreturn printf puts putchar realloc rindex stdin stdout stderr strcat strchr strcmp"
-    " strcpy strlen tolower toupper true typeof unix main args code blas VFMA i386 NULL".split()
+LIBRARY = frozenset(
+    [name + suffix for name in _FUNCTIONS.split() for suffix in ("", "f", "l")]
+    + "abort abs alloca atexit bcmp bcopy bzero calloc exit ffs free gamma_r index isalnum isalpha isascii isblank"
+    " iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit labs lgamma_r llabs malloc memccpy memchr"
+    " memcmp memcpy memmove mempcpy memset printf puts putchar realloc rindex signgam strcat strchr strcmp strcoll"
+    " strcpy strdup strlen strncat strncmp strncpy strspn strstr strtok strxfrm toascii tolower toupper".split()
 )
-"""What a generated name must not be: functions the compiler knows, macros of the gnu dialects, the words of the frame."""
+"""Functions that the compiler knows: a function of ours must not bear such a name; a variable may."""
+
+_MACROS = frozenset(
+    "NULL VFMA alloca asm assert bool complex false i386 imaginary linux noreturn signbit isfinite isinf isnan isnormal"
+    " fpclassify isgreater isgreaterequal isless islessequal islessgreater isunordered math_errhandling true typeof unix"
+    " args blas code".split()
+)
+"""Macros and extension keywords of gnu C, and the words of the frame: nothing of ours may bear such a name."""
 
 
 class Names:
     """The C names in use, scope within scope.
 
-    >>> names = Names(); names.new("x"), names.new("x"), names.new("log"), names.new("x", "ij")
-    ('x', 'x_2', 'log_2', 'x_ij')
+    >>> names = Names(); names.new("x"), names.new("x"), names.new("asm"), names.new("x", "ij")
+    ('x', 'x_2', 'asm_2', 'x_ij')
     """
 
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._scopes = [set(taken)]
+    def __init__(self, *taken: Iterable[str]) -> None:
+        self._scopes = [set().union(*taken)]
         self._numbers: dict[str, int] = {}
 
     def new(self, hint: str, subscript: str = "") -> str:
@@ -77,7 +84,7 @@ class Names:
         self._scopes.pop()
 
     def _free(self, name: str) -> bool:
-        return name not in _RESERVED and not any(name in scope for scope in self._scopes)
+        return name not in _MACROS and not any(name in scope for scope in self._scopes)
 
 
 def comment(text: str) -> str:
@@ -86,7 +93,7 @@ def comment(text: str) -> str:
     >>> comment("a */ b /* c" + chr(10) + "d" + chr(92))
     'a * / b / * c d'
     """
-    flat = " ".join(text.split()).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+    flat = re.sub(r"[^\S ]+", " ", text.strip()).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
     return "".join(c if c.isprintable() else "?" for c in flat).rstrip("\\ ")
 
 
@@ -232,7 +239,7 @@ def _aligned(pad: str, run: list[tuple[str, str]]) -> list[str]:
         behind = len(pad) + len(note) + len("  // ")
         width = column if behind + max(column, len(text)) <= WIDTH else 0
         if not note or note == said:
-            out.append(pad + text)
+            out.append((pad + text).rstrip())
         elif behind + len(text) <= WIDTH:
             out.append(f"{pad}{text.ljust(width)}  // {note}")
         else:

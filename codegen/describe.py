@@ -171,12 +171,13 @@ def _tile(tile: Tile, width: int) -> dict[str, Any]:
         if lanes > 1:
             first.append(f"{vector} {', '.join(f'{c} = gt_load_{tag}(tile + {at})' for c, at in cells)};")
             steps.append(f"s = gt_splat_{tag}({source});")
-            last += [f"gt_store_{tag}(tile + {at}, {c});" for c, at in cells]
+            last.append(" ".join(f"gt_store_{tag}(tile + {at}, {c});" for c, at in cells))
         else:
             first.append(f"{vector} {', '.join(f'{c} = tile[{at}]' for c, at in cells)};")
             steps.append(f"s = {source};")
-            last += [f"tile[{at}] = {c};" for c, at in cells]
-        steps += [f"{c} = {_multiply_add(tag, 's', f'b{v}', c)};" for v, (c, _) in enumerate(cells)]
+            last.append(" ".join(f"tile[{at}] = {c};" for c, at in cells))
+        products = [f"{c} = {_multiply_add(tag, 's', f'b{v}', c)}" for v, (c, _) in enumerate(cells)]
+        steps += [f"{', '.join(products[at : at + 4])};" for at in range(0, len(products), 4)]
     loads = [line for v, start in enumerate(starts) for line in _row_of_b(tile, vector, v, start)]
     wanted = [param.split()[-1].lstrip("*") for param in params]
     return {

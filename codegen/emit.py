@@ -15,7 +15,7 @@ from typing import Any
 from . import gemm, nest, rows
 from .body import Body
 from .cexpr import DTYPES, identifier
-from .ctext import Code, Names, block_comment, call, comment, string, wrapped
+from .ctext import LIBRARY, Code, Names, block_comment, call, comment, string, wrapped
 from .describe import description, helpers, shape_text, shapes
 from .errors import EmitError
 from .memory import Place, Plan
@@ -121,7 +121,7 @@ def emit(plan: Plan, target: Target) -> Source:
     program = plan.program
     _check_dims(program)
     title = identifier(program.name)
-    names = Names(dim.name for dim in program.dims)
+    names = Names(LIBRARY, (dim.name for dim in program.dims))
     frame = {part: names.new(f"{title}_{part}") for part in _FRAME}
     functions, calls = _functions(plan, target, names)
     groups = _units(functions)
@@ -297,12 +297,11 @@ class _Entry:
         """Declare a pointer for each buffer, in the order of the program."""
         places = self.plan.places
         buffers = [buffer for buffer in self.plan.program.buffers if buffer.name in wanted]
-        for block in ("state", "work"):
-            if block not in self._blocks and any(places[buffer.name].block == block for buffer in buffers):
-                self._blocks[block] = self.names.new(block)
-                self.code.add(f"unsigned char *{self._blocks[block]} = args->{block};")
         for buffer in sorted(buffers, key=lambda buffer: _BLOCKS.index(places[buffer.name].block)):
             place, ctype = places[buffer.name], DTYPES[buffer.dtype]
+            if place.block in ("state", "work") and place.block not in self._blocks:
+                self._blocks[place.block] = self.names.new(place.block)
+                self.code.add(f"unsigned char *{self._blocks[place.block]} = args->{place.block};")
             name = self._pointers[buffer.name] = self.names.new(buffer.name)
             const = "const " if place.block == "in" and buffer.name not in written else ""
             self.code.add(f"{const}{ctype} *{name} = {self._source(place, ctype, bool(const))};", shape_text(buffer))

@@ -152,9 +152,9 @@ class _Product(Body):
         for term in gemm.terms:
             self._need_tiles(term)
             self.counters += [i0, "0"]
-            a = self._pointer(term.a)
+            a = self.address(term.a)
             self.counters[-2:] = ["0", j0]
-            b = self._pointer(term.b)
+            b = self.address(term.b)
             del self.counters[-2:]
             steps = (
                 [extent(stride) for stride in term.a.strides[-2:]],
@@ -162,7 +162,7 @@ class _Product(Body):
             )
             if isinstance(term.k, Dim):
                 self.code.add(f"if ({extent(term.k)} > 0)")
-            args = [rows, cols, extent(term.k), a, *steps[0], b, steps[1][0], "1" if gemm.n == 1 else steps[1][1], tile]
+            args = [rows, cols, extent(term.k), a, *steps[0], b, *steps[1], tile]
             self._call(f"gt_tile_{gemm.dtype}", args, inner=isinstance(term.k, Dim))
         row = affine([(i, full.cols)]) if i0 == "0" else f"{full.cols} * ({i} - {i0})"
         col = affine([(j, 1), (j0, -1)])
@@ -178,13 +178,13 @@ class _Product(Body):
         self.needs.add(("blas", gemm.dtype))
         self.counters += ["0", "0"]
         stored = None if gemm.scratch else _plain_store(gemm, self.table)
-        c = self._pointer(stored) if stored else self.pointers[gemm.scratch or ""]
+        c = self.address(stored) if stored else self.pointers[gemm.scratch or ""]
         ldc = extent(stored.strides[-2] if stored else gemm.n)
         for number, term in enumerate(gemm.terms):
             sides = _operand(term.a, gemm.m, term.k), _operand(term.b, term.k, gemm.n)
             (ta, lda), (tb, ldb) = (side for side in sides if side)
             shape = [extent(gemm.m), extent(gemm.n), extent(term.k)]
-            a, b = self._pointer(term.a), self._pointer(term.b)
+            a, b = self.address(term.a), self.address(term.b)
             first = "0" if number == 0 else "1"
             args = ["blas", f'"{ta}{tb}"', *shape, a, extent(lda), b, extent(ldb), first, c, ldc]
             self._call(f"gt_blas_{gemm.dtype}", args)
@@ -230,11 +230,6 @@ class _Product(Body):
             self.counters.pop()
             self.code.close()
 
-    def _pointer(self, access: Access) -> str:
-        """The address of an element."""
-        place = self.place(access)
-        return self.pointers[access.buffer] if place == "0" else f"&{self.pointers[access.buffer]}[{place}]"
-
     def _call(self, function: str, args: list[str], inner: bool = False) -> None:
         """A call, in several lines if need be."""
         self.code.depth += inner
@@ -247,10 +242,10 @@ class _Product(Body):
         gemm, full = self.gemm, self.full
         if isinstance(gemm.m, Dim) or isinstance(gemm.n, Dim):
             self.needs.add(("rest", gemm.dtype))
-        strided = term.b.strides[-1] != 1 and gemm.n != 1
+        strided = term.b.strides[-1] != 1
         for rows in _sizes(gemm.m, full.rows):
             for cols in _sizes(gemm.n, full.cols):
-                self.needs.add(("tile", Tile(gemm.dtype, rows, cols, full.lanes, strided)))
+                self.needs.add(("tile", Tile(gemm.dtype, rows, cols, full.lanes, strided and cols > 1)))
 
 
 def _sizes(length: Extent, step: int) -> set[int]:

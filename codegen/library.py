@@ -52,7 +52,7 @@ class LibraryError(CodegenError):
 
 
 def aligned_empty(nbytes: int) -> np.ndarray:
-    """Uninitialised bytes whose address is a multiple of 64; their owner is NumPy.
+    """Uninitialised bytes, owned by NumPy; the address of the first, if there is one, is a multiple of 64.
 
     >>> aligned_empty(100).__array_interface__["data"][0] % 64, aligned_empty(0).nbytes
     (0, 0)

@@ -164,15 +164,16 @@ def _moves_nothing(step: Step, places: Mapping[str, Place]) -> bool:
     """Whether a step only stores loaded elements where they already are."""
     if not isinstance(step, RowKernel) or step.accumulators:
         return False
-    home: dict[str, tuple[Access, Place]] = {}
+    home: dict[str, tuple[object, ...]] = {}
     for phase in step.phases:
         for stmt in (*phase.head, *phase.body):
+            if not isinstance(stmt, Load | Store):
+                return False
+            access = stmt.access
+            element = (places[access.buffer], access.strides, access.offset, access.index)
             if isinstance(stmt, Load):
-                home[stmt.var] = replace(stmt.access, buffer=""), places[stmt.access.buffer]
-            elif isinstance(stmt, Store):
-                if home.get(stmt.value) != (replace(stmt.access, buffer=""), places[stmt.access.buffer]):
-                    return False
-            else:
+                home[stmt.var] = element
+            elif home.get(stmt.value) != element:
                 return False
     return True
 

@@ -82,7 +82,7 @@ def gemm_statements(gemm: Gemm, same: Same) -> Gemm:
     """The product with a swept epilogue, without terms that add nothing; likewise where it has no elements."""
     if 0 in (*gemm.batch, gemm.m, gemm.n):
         return replace(gemm, batch=(), m=0, n=0, terms=(), epilogue=())
-    body, _ = _live(_once(gemm.epilogue, _Known({}, {}), same), set(), set())
+    body, _ = _needed(_once(gemm.epilogue, _Known({}, {}), same), set(), set())
     used = any(gemm.acc in reads(stmt) for stmt in body)
     terms = tuple(term for term in gemm.terms if term.k != 0 and used)
     return replace(gemm, epilogue=tuple(body), terms=terms)
@@ -268,11 +268,11 @@ def _swept(kernel: RowKernel, same: Same) -> RowKernel:
             if isinstance(stmt, Store | Accumulate):
                 known.forget(same(stmt.access.buffer))
         phases.append((head, _once(phase.body, known.inner(), same)))
-    live: set[str] = set()
+    later: set[str] = set()
     swept: list[Phase] = []
     for head, body in reversed(phases):
-        body, needed = _live(body, set(), live)
-        head, live = _live(head, live | needed, set())
+        body, outer = _needed(body, set(), later)
+        head, later = _needed(head, later | outer, set())
         if head or body:
             swept.append(Phase(tuple(head), tuple(body)))
     return replace(kernel, phases=tuple(reversed(swept)))
@@ -311,24 +311,29 @@ def _renamed(stmt: Stmt, names: Mapping[str, str]) -> Stmt:
     return replace(stmt, var=names.get(stmt.var, stmt.var)) if isinstance(stmt, Check) else stmt
 
 
-def _live(stmts: Sequence[Stmt], after: set[str], results: set[str]) -> tuple[list[Stmt], set[str]]:
+def _needed(stmts: Sequence[Stmt], after: set[str], results: set[str]) -> tuple[list[Stmt], set[str]]:
     """The statements whose value is read, and the variables needed from before them.
 
     `after` are the variables that later statements read, `results` the row results that later phases read.
     """
     out: list[Stmt] = []
-    needed = set(after)
+    wanted = set(after)
     for stmt in reversed(stmts):
         if isinstance(stmt, Reduce) and stmt.var not in results:
             continue
         if isinstance(stmt, Load | Assign | Counter):
-            if stmt.var not in needed:
+            if stmt.var not in wanted:
                 continue
-            needed.discard(stmt.var)
-        needed.update(reads(stmt))
+            wanted.discard(stmt.var)
+        wanted.update(reads(stmt))
         out.append(stmt)
     out.reverse()
-    return out, needed
+    return out, wanted
+
+
+def live(stmts: Sequence[Stmt]) -> list[Stmt]:
+    """The statements of a body that have an effect, or whose value such a statement reads."""
+    return _needed(stmts, set(), {stmt.var for stmt in stmts if isinstance(stmt, Reduce)})[0]
 
 
 def reads(stmt: Stmt) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ codegen reads no setting from the environment; `gtensor.config` turns GT_CACHE, 
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -55,6 +56,17 @@ def refuse(flags: tuple[str, ...], what: str) -> None:
         )
 
 
+def command(text: str, what: str) -> tuple[str, ...]:
+    """A compiler command: the path of a program as it is, anything else as words; raises OptionError.
+
+    >>> command("gcc -m64", "CC")
+    ('gcc', '-m64')
+    """
+    words = (text,) if os.path.isfile(text) else split(text, what)
+    refuse(words, what)
+    return words
+
+
 @dataclass(frozen=True)
 class Options:
     """How to build.
@@ -90,7 +102,7 @@ class Options:
         if wrong := [name for name in self.sanitizers if name not in SANITIZERS]:
             raise OptionError(f"GT_SANITIZE={self.sanitize!r}: {wrong[0]!r} is none of {', '.join(SANITIZERS)}")
         refuse(self.words, "GT_CFLAGS")
-        refuse(split(self.cc, "GT_CC"), "GT_CC")
+        command(self.cc, "GT_CC")
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -8,13 +8,14 @@ double. Rows of at most 8 elements, and every other fold, are one chain in order
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .body import FLOATS, Body, converted, fold, loop, neutral
 from .ctext import VARIABLES, extent
-from .nest import FOLDED, hint
-from .program import Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt
+from .nest import FOLDED, hint, live
+from .program import Access, Accumulate, Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt, Store
 from .signature import Signature
 
 BLOCK = 256
@@ -31,18 +32,26 @@ EXTREMES = {"argmax": "max", "argmin": "min"}
 
 @dataclass(frozen=True)
 class _Fold:
-    """A Reduce under way: its running value, and the block of elements put aside ("" for a chain).
+    """A Reduce under way: `tag` is the dtype of the elements, `wide` that of the running value `total`.
 
-    `tag` is the dtype of the elements, `wide` that of the running value; for argmax and argmin `total` is
-    the position so far and `best` the element there.
+    A fold in lanes takes its elements from `source`, where they lie one behind the other, or else from
+    `part`, where they are put aside (element j at j + shift). For argmax and argmin `total` is the position so far and `best` the
+    element there.
     """
 
     stmt: Reduce
     tag: str
     wide: str
-    total: str
+    total: str = ""
     part: str = ""
+    shift: str = ""
     best: str = ""
+    source: Access | None = None
+
+    def in_lanes(self, length: Extent) -> bool:
+        """Whether a row of that length is folded in lanes."""
+        floats = self.stmt.dtype in FLOATS and self.tag in FLOATS
+        return self.stmt.op in FOLDED and floats and not (isinstance(length, int) and length <= CHAIN)
 
 
 def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer]) -> Body:
@@ -75,33 +84,30 @@ class _Rows(Body):
         self.counters.append("0")
         self.all(phase.head)
         self.counters.pop()
-        if not phase.body:
-            return
-        folds = [stmt for stmt in phase.body if isinstance(stmt, Reduce)]
-        tags = {stmt.var: stmt.dtype for stmt in phase.body if isinstance(stmt, Load | Assign)}
-        lanes = [stmt for stmt in folds if self._in_lanes(stmt, tags, length)]
+        folds = [_Fold(stmt, self._tag(stmt, phase.body), stmt.dtype) for stmt in phase.body if isinstance(stmt, Reduce)]
+        lanes = [item.stmt.var for item in folds if item.in_lanes(length)]
         block = BLOCK if len(lanes) <= 2 else MANY_BLOCK
         blocks = not isinstance(length, int) or length > block
-        for stmt in folds:
-            tag = self._tag(stmt, tags)
-            if stmt not in lanes:
-                self._open_chain(stmt, tag)
-            elif blocks:
-                self._open_blocks(stmt, tag)
-            else:
-                self._open_block(stmt, tag, extent(length))
+        sources = {var: access for var, access in self._sources(phase.body).items() if var in lanes}
+        for item in folds:
+            var = item.stmt.var
+            chain = var not in lanes
+            self._folds[var] = self._chain(item) if chain else self._lanes(replace(item, source=sources.get(var)), blocks)
+        body = live([stmt for stmt in phase.body if not (isinstance(stmt, Reduce) and stmt.var in sources)])
         if lanes and blocks:
-            self._blocks(phase.body, extent(length), block, lanes)
+            self._blocks(body, extent(length), block, lanes)
         else:
-            self._row(phase.body, length)
-        for stmt in lanes:
-            self._close(self._folds[stmt.var], "" if blocks else extent(length))
+            for var in lanes:
+                self._put_aside(var, extent(length), "")
+            self._row(body, length)
+        for var in lanes:
+            self._close(self._folds[var], "" if blocks else extent(length))
 
     def all(self, stmts: Iterable[Stmt]) -> None:
         """Write statements in order."""
         for stmt in stmts:
             if isinstance(stmt, Reduce):
-                self._fold(self._folds[stmt.var])
+                self._take(self._folds[stmt.var])
             else:
                 super().all((stmt,))
 
@@ -109,6 +115,8 @@ class _Rows(Body):
 
     def _row(self, stmts: Sequence[Stmt], length: Extent) -> None:
         """One loop over all elements; a row of one element needs none."""
+        if not stmts:
+            return
         self.names.push()
         if length == 1:
             self.counters.append("0")
@@ -123,72 +131,85 @@ class _Rows(Body):
         self.counters.pop()
         self.names.pop()
 
-    def _blocks(self, stmts: Sequence[Stmt], length: str, block: int, lanes: Sequence[Reduce]) -> None:
+    def _blocks(self, stmts: Sequence[Stmt], length: str, block: int, lanes: Sequence[str]) -> None:
         """The same in blocks, each followed by its folds."""
         self.names.push()
         counter = self.names.counter()
         first, end = self.names.new(f"{counter}0"), self.names.new("end")
-        self.counters.append(counter)
         self.code.open(loop(first, length, step=str(block)))
         self.code.add(f"const int64_t {end} = {first} + {block} < {length} ? {first} + {block} : {length};")
-        for stmt in lanes:
-            item = self._folds[stmt.var]
-            part = self.names.new(f"{hint(stmt.var)}_part")
-            self._folds[stmt.var] = replace(item, part=f"{part}[{counter} - {first}]")
-            self.code.add(f"{VARIABLES[item.tag]} {part}[{block}];")
-        self.code.open(loop(counter, end, first))
-        self.names.push()
-        self.all(stmts)
-        self.names.pop()
+        for var in lanes:
+            self._put_aside(var, str(block), f" - {first}")
+        if stmts:
+            self.names.push()
+            self.counters.append(counter)
+            self.code.open(loop(counter, end, first))
+            self.all(stmts)
+            self.code.close()
+            self.counters.pop()
+            self.names.pop()
+        for var in lanes:
+            item = self._folds[var]
+            folded = self._folded(item, first, f"{end} - {first}")
+            self.code.add(fold(item.stmt.op, item.wide, item.total, folded))
         self.code.close()
-        for stmt in lanes:
-            item = self._folds[stmt.var]
-            folded = f"gt_row_{stmt.op}_{item.tag}({item.part.split('[')[0]}, {end} - {first})"
-            self.code.add(fold(stmt.op, item.wide, item.total, folded))
-        self.code.close()
-        self.counters.pop()
         self.names.pop()
 
     # ---- folds ----
 
-    def _tag(self, stmt: Reduce, tags: Mapping[str, str]) -> str:
+    def _tag(self, stmt: Reduce, body: Sequence[Stmt]) -> str:
         """The dtype of the elements of a fold."""
-        return tags.get(stmt.value) or self.tag(stmt.value, stmt.dtype)
+        own = (s.dtype for s in body if isinstance(s, Load | Assign) and s.var == stmt.value)
+        return next(own, "") or self.tag(stmt.value, stmt.dtype)
 
-    def _in_lanes(self, stmt: Reduce, tags: Mapping[str, str], length: Extent) -> bool:
-        floats = stmt.dtype in FLOATS and self._tag(stmt, tags) in FLOATS
-        return stmt.op in FOLDED and floats and not (isinstance(length, int) and length <= CHAIN)
+    def _sources(self, body: Sequence[Stmt]) -> dict[str, Access]:
+        """Where the elements of a fold lie in memory one behind the other once the loop has run."""
+        places = {name: param.place for param in self.signature.params for name in param.buffers}
+        written = Counted(places[stmt.access.buffer] for stmt in body if isinstance(stmt, Store | Accumulate))
+        found: dict[tuple[str, str], Access] = {}
+        for stmt in body:
+            if isinstance(stmt, Load | Store) and stmt.access.strides[-1] == 1 and not stmt.access.index:
+                value, writes = (stmt.var, 0) if isinstance(stmt, Load) else (stmt.value, 1)
+                if written[places[stmt.access.buffer]] == writes:
+                    found[value, self.table[stmt.access.buffer].dtype] = stmt.access
+        folds = [stmt for stmt in body if isinstance(stmt, Reduce)]
+        keys = {stmt.var: (stmt.value, self._tag(stmt, body)) for stmt in folds}
+        return {var: found[key] for var, key in keys.items() if key in found}
 
-    def _open_chain(self, stmt: Reduce, tag: str) -> None:
-        """The running value is the variable itself."""
+    def _chain(self, item: _Fold) -> _Fold:
+        """Open a fold in one chain: the running value is the variable itself."""
+        stmt = item.stmt
         total = self.define(stmt.var, stmt.dtype)
-        best = ""
         if stmt.op in EXTREMES:
             best = self.names.new(f"{total}_best")
-            self.code.add(f"{VARIABLES[tag]} {best} = {neutral(EXTREMES[stmt.op], tag)};")
+            self.code.add(f"{VARIABLES[item.tag]} {best} = {neutral(EXTREMES[stmt.op], item.tag)};")
             self.code.add(f"int64_t {total} = 0;", stmt.note)
-        else:
-            self.code.add(f"{VARIABLES[stmt.dtype]} {total} = {neutral(stmt.op, stmt.dtype)};", stmt.note)
-        self._folds[stmt.var] = _Fold(stmt, tag, stmt.dtype, total, best=best)
+            return replace(item, total=total, best=best)
+        self.code.add(f"{VARIABLES[stmt.dtype]} {total} = {neutral(stmt.op, stmt.dtype)};", stmt.note)
+        return replace(item, total=total)
 
-    def _open_blocks(self, stmt: Reduce, tag: str) -> None:
-        """The running value over the blocks; sums are double."""
-        self.needs.add(("fold", stmt.op, tag))
-        wide = "f64" if stmt.op == "sum" else tag
+    def _lanes(self, item: _Fold, blocks: bool) -> _Fold:
+        """Open a fold in lanes: over several blocks there is a running value, in double for sums."""
+        stmt = item.stmt
+        self.needs.add(("fold", stmt.op, item.tag))
+        if not blocks:
+            return replace(item, wide=item.tag)
+        wide = "f64" if stmt.op == "sum" else item.tag
         named = wide == stmt.dtype
         total = self.define(stmt.var, wide) if named else self.names.new(f"{hint(stmt.var)}_total")
         self.code.add(f"{VARIABLES[wide]} {total} = {neutral(stmt.op, wide)};", stmt.note if named else "")
-        self._folds[stmt.var] = _Fold(stmt, tag, wide, total)
+        return replace(item, wide=wide, total=total)
 
-    def _open_block(self, stmt: Reduce, tag: str, length: str) -> None:
-        """The whole row is one block."""
-        self.needs.add(("fold", stmt.op, tag))
-        part = self.names.new(f"{hint(stmt.var)}_part")
-        self.code.add(f"{VARIABLES[tag]} {part}[{length}];")
-        self._folds[stmt.var] = _Fold(stmt, tag, tag, "", part=f"{part}[@]")
+    def _put_aside(self, var: str, length: str, shift: str) -> None:
+        """Declare the block of elements of a fold, where they do not lie in memory already."""
+        item = self._folds[var]
+        if item.source is None:
+            part = self.names.new(f"{hint(var)}_part")
+            self.code.add(f"{VARIABLES[item.tag]} {part}[{length}];")
+            self._folds[var] = replace(item, part=part, shift=shift)
 
-    def _fold(self, item: _Fold) -> None:
-        """Take one element in."""
+    def _take(self, item: _Fold) -> None:
+        """Take one element into a fold."""
         stmt, value = item.stmt, self.value(item.stmt.value)
         if item.best:
             self.code.open(f"if (gt_{stmt.op}_{item.tag}({value}, {item.best}))")
@@ -196,15 +217,21 @@ class _Rows(Body):
             self.code.add(f"{item.total} = {self.counters[-1]};")
             self.code.close()
         elif item.part:
-            self.code.add(f"{item.part.replace('@', self.counters[-1])} = {value};")
+            self.code.add(f"{item.part}[{self.counters[-1]}{item.shift}] = {value};")
         else:
             self.code.add(fold(stmt.op, item.wide, item.total, converted(value, item.tag, item.wide)))
+
+    def _folded(self, item: _Fold, first: str, length: str) -> str:
+        """One block folded in lanes."""
+        self.counters.append(first)
+        where = self.address(item.source) if item.source else item.part
+        self.counters.pop()
+        return f"gt_row_{item.stmt.op}_{item.tag}({where}, {length})"
 
     def _close(self, item: _Fold, length: str) -> None:
         """Name the result of a fold in lanes, where its running value does not bear the name."""
         stmt = item.stmt
-        result = f"gt_row_{stmt.op}_{item.tag}({item.part.split('[')[0]}, {length})" if length else item.total
         if length or item.wide != stmt.dtype:
+            result = self._folded(item, "0", length) if length else item.total
             name = self.define(stmt.var, stmt.dtype)
-            value = converted(result, item.tag if length else item.wide, stmt.dtype)
-            self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {value};", stmt.note)
+            self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {converted(result, item.wide, stmt.dtype)};", stmt.note)

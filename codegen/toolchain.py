@@ -26,7 +26,7 @@ from . import _abi, machine
 from .abi import with_headers
 from .compiler import CompileError, Compiler, Finished, ToolchainError, environment
 from .folder import Draft, Folder
-from .options import Options, refuse, split
+from .options import Options, command
 from .target import Target
 
 FFI: Any = _abi.ffi
@@ -87,8 +87,7 @@ def candidates(options: Options) -> list[Candidate]:
     """The compilers to try in order: one if it was named, else all that are found."""
     for name, text in (("GT_CC", options.cc), ("CC", os.environ.get("CC", ""))):
         if text.strip():
-            words = (text,) if os.path.isfile(text) else split(text, name)
-            refuse(words, name)
+            words = command(text, name)
             if shutil.which(words[0]) is None:
                 raise ToolchainError(
                     f"{name}={text!r}: there is no program {words[0]!r}\n  PATH: {os.environ.get('PATH', '')}\n"
@@ -175,29 +174,31 @@ def ask(command: Sequence[str], draft: Draft) -> Finished:
     return Finished(tuple(command), done.returncode, done.stdout.decode("utf-8", "replace"))
 
 
-def probe(command: tuple[str, ...], path: str, words: tuple[str, ...], draft: Draft) -> Compiler:
+def probe(start: tuple[str, ...], path: str, words: tuple[str, ...], draft: Draft) -> Compiler:
     """Ask a compiler who it is and what it makes of this CPU; what it does not answer stays empty."""
     (draft.scratch / "empty.c").write_text("", encoding="utf-8")
     source = f"{draft.scratch.name}/empty.c"
     flags: tuple[str, ...] = ()
     macros = ""
     for flags in MACHINE_FLAGS:
-        done = ask([*command, *flags, *words, "-dM", "-E", source], draft)
+        done = ask([*start, *flags, *words, "-dM", "-E", source], draft)
         if done.status == 0:
             macros = done.output
             break
-    driver = ask([*command, *flags, *words, "-###", "-c", source], draft).output
-    version = ask([*command, "--version"], draft).output.strip()
+    driver = ask([*start, *flags, *words, "-###", "-c", source], draft).output
+    version = ask([*start, "--version"], draft).output.strip()
+    runtime = ask([*start, "-print-runtime-dir"], draft)
     defined = re.findall(r"^#define (__\w+) 1$", macros, flags=re.MULTILINE)
     features = sorted(name for name in defined if FEATURE.match(name))
     return Compiler(
-        command=command,
+        command=start,
         path=path,
         version=version.splitlines()[0] if version else "",
-        machine=ask([*command, "-dumpmachine"], draft).output.strip(),
+        machine=ask([*start, "-dumpmachine"], draft).output.strip(),
         flags=flags,
         features=tuple(features),
         resolved=" ".join(resolved(driver)),
+        runtime=runtime.output.strip() if runtime.status == 0 else "",
     )
 
 
@@ -244,7 +245,7 @@ def self_test(compiler: Compiler, candidate: Candidate, words: tuple[str, ...], 
 
 
 def flags(compiler: Compiler, target: Target, options: Options) -> tuple[str, ...]:
-    """The flags for compiling and linking models.
+    """The flags for compiling and for linking models.
 
     >>> "-ffast-math" in flags(find(Options()), find(Options()).target("native"), Options())
     False
@@ -252,10 +253,15 @@ def flags(compiler: Compiler, target: Target, options: Options) -> tuple[str, ..
     out = [STANDARDS[target.variant], *BASE_FLAGS, *target.flags]
     if options.sanitizers:
         out += [f"-fsanitize={','.join(options.sanitizers)}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
-        out += ["-g", *(["-shared-libsan"] if compiler.is_clang else [])]
+        out += ["-g", *(["-shared-libsan"] if compiler.runtime else [])]
     if options.timing:
         out.append("-DGT_TIME=1")
     return (*out, *options.words)
+
+
+def link_flags(compiler: Compiler, options: Options) -> tuple[str, ...]:
+    """The flags for linking alone: where clang's sanitizers are found when the library is loaded."""
+    return (f"-Wl,-rpath,{compiler.runtime}",) if options.sanitizers and compiler.runtime else ()
 
 
 def check_sanitizers(options: Options) -> None:

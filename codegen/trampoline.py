@@ -22,7 +22,7 @@ import _cffi_backend
 from cffi import FFI
 
 from . import _abi
-from .abi import FRAME, declarations
+from .abi import TEMPLATES, declarations
 from .artefact import Recipe, Workshop
 from .compiler import CompileError, ToolchainError
 
@@ -34,18 +34,18 @@ double gt_step(gt_frame *frame);
 int32_t gt_enter_loop(gt_frame *frame, gt_loop *loop);
 """
 
-PREAMBLE = f"""\
+PREAMBLE = """\
 #include <math.h>
-#include "gt_abi.h"
-{FRAME}
-static int32_t gt_enter(gt_frame *frame) {{ return frame->status = frame->call(&frame->args); }}
+#include "gt_frame.h"
+
+static int32_t gt_enter(gt_frame *frame) { return frame->status = frame->call(&frame->args); }
 
 /* The loss, or NaN when the call failed: only then need the caller look at the status. */
-static double gt_step(gt_frame *frame) {{ return gt_enter(frame) ? NAN : frame->args.loss; }}
+static double gt_step(gt_frame *frame) { return gt_enter(frame) ? NAN : frame->args.loss; }
 
-static int32_t gt_enter_loop(gt_frame *frame, gt_loop *loop) {{
+static int32_t gt_enter_loop(gt_frame *frame, gt_loop *loop) {
     return frame->status = frame->run(&frame->args, loop);
-}}
+}
 """
 
 FLAGS = ("-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden")

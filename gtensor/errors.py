@@ -94,6 +94,10 @@ class DTypeError(GTensorError, TypeError):
     """A dtype that an operation does not take."""
 
 
+class OptionError(GTensorError, ValueError):
+    """An option whose value is not one that the function knows, or out of its range."""
+
+
 class TraceError(GTensorError, TypeError):
     """Something a traced tensor cannot do, such as being an `if` condition, or leaving its trace."""
 

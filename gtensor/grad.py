@@ -20,7 +20,7 @@ from .ir import Var
 from .prim import public
 from .pullback import Step, key_of, pull_back, recorded_steps, traced_steps, unit, zeros
 from .tensor import STATE, Record, Scope, Tensor, as_tensor, concrete
-from .trace import argument_names, placeholder, scope
+from .trace import argument_names, name_values, placeholder, scope
 from .types import Type, resolve
 
 _LEVELS = itertools.count(1)
@@ -93,7 +93,8 @@ class Abstract:
         return handle
 
     def steps(self, outputs: Sequence[Tensor]) -> list[Step]:
-        """The equations bound so far."""
+        """The equations bound so far; they get their names before derivatives join their lines."""
+        name_values(self.scope.builder)
         return traced_steps(self.scope)
 
     def strip(self, tensor: Tensor) -> Tensor:

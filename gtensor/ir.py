@@ -152,7 +152,7 @@ def text(graph: Graph, *, sources: bool = True, indent: str = "") -> str:
     The text without sources is canonical: equal graphs (up to variable identity) give equal texts.
     """
     name_of = names(graph)
-    rows = [_row(eqn, name_of) for eqn in graph.eqns]
+    rows = [show_eqn(eqn, name_of) for eqn in graph.eqns]
     width = min(72, max((len(row) for row in rows), default=0))
     head = ", ".join(f"{name_of[v]}: {_show_type(v.type)}" for v in graph.inputs)
     lines = [f"graph {graph.name}({head}):"]
@@ -167,14 +167,15 @@ def text(graph: Graph, *, sources: bool = True, indent: str = "") -> str:
     return "\n".join(indent + line if i else line for i, line in enumerate(lines))
 
 
-def _row(eqn: Eqn, name_of: dict[Var, str]) -> str:
+def show_eqn(eqn: Eqn, name_of: Mapping[Var, str]) -> str:
+    """One equation as a line of the graph's text."""
     outs = ", ".join(f"{name_of[v]}: {_show_type(v.type)}" for v in eqn.outs)
     args = [show_atom(a, name_of) for a in eqn.ins]
     args += [f"{k}={show_param(v)}" for k, v in sorted(eqn.params.items()) if not _holds_graph(v)]
     return f"{outs} = {eqn.prim.name}({', '.join(args)})"
 
 
-def show_atom(atom: Atom, name_of: dict[Var, str]) -> str:
+def show_atom(atom: Atom, name_of: Mapping[Var, str]) -> str:
     """A variable's name or a literal's value with its dtype."""
     if isinstance(atom, Var):
         return name_of[atom]

@@ -35,7 +35,8 @@ Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter",
 
 Promotion = Literal["same", "float", "integer", "boolean", "none"]
 """How operands meet before the operation: in their common dtype (`same`), the same but integers become
-the default float (`float`), integers or bool only (`integer`), converted to bool (`boolean`), or as they are (`none`)."""
+the default float (`float`), integers or bool only (`integer`), converted to bool (`boolean`), or as they
+are (`none`)."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,10 @@ class Input:
         target = (self.dtype or dtype).dtype
         if self.values is not None:
             return np.asarray(self.values).astype(target)
-        return np.asarray(rng.uniform(self.low, self.high, self.shape)).astype(target)
+        drawn = np.asarray(rng.uniform(self.low, self.high, self.shape))
+        if target.kind == "b":
+            return np.asarray(drawn > (self.low + self.high) / 2)
+        return (np.abs(drawn) if target.kind == "u" else drawn).astype(target)
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,15 @@ class Indexing:
 
 
 @dataclass(frozen=True)
+class Bounds:
+    """What an index check allows: low <= value < high, or the value `ignore`."""
+
+    low: int
+    high: int
+    ignore: int | None = None
+
+
+@dataclass(frozen=True)
 class Placement:
     """How an assembled array is written: first filled with `fill` if given, then each operand at start + step * i."""
 
@@ -97,14 +110,14 @@ class Prim:
     vjp(g, y, *xs, **params) -> cotangents, one per operand: Tensor, None, or a callable that gives one
         (called only when that operand's gradient is wanted). None instead of a rule: no derivative.
         `zero=True`: the derivative is zero everywhere (floor, comparisons), the path simply ends.
-    mask: how a cotangent's mask goes through the vjp (decisions: the mask algebra): `keep` (the rule
-        multiplies elementwise), `move` (apply the same vjp to the mask), `any` (sum becomes any),
-        `select` (operands 1 and 2 are masked by operand 0 and its negation), `drop`.
+    mask: how a cotangent's mask goes through the vjp: `keep` (the rule multiplies elementwise), `move` (apply
+        the same vjp to the mask), `any` (the vjp sums; of a mask it takes any), `drop` (applied before). A
+        rule makes a mask by giving a `pullback.Masked`.
     batch(args, axes, **params) -> (out, axis): the rule with a batch axis in some operands.
     c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name.
     strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).
     place(*types, **params): the Indexing of a gather or scatter, the Placement of an assembled array, the
-        counted axis of a source.
+        counted axis of a source, the Bounds of an index check.
     simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
     exact: compiled results are bit-equal to the evaluator's.
     """
@@ -115,7 +128,7 @@ class Prim:
     numpy: Callable[..., Any]
     vjp: Callable[..., Sequence[Any]] | None = None
     zero: bool = False
-    mask: Literal["keep", "move", "any", "select", "drop"] = "drop"
+    mask: Literal["keep", "move", "any", "drop"] = "drop"
     batch: Callable[..., Any] | None = None
     promotion: Promotion = "none"
     c: Mapping[str, str] = field(default_factory=dict)

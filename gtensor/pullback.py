@@ -3,7 +3,9 @@
 Comes in: steps (equations over tensors, in order), output cotangents, the wanted variables. Goes out:
 their cotangents as tensors, computed by ordinary operations, so derivatives of derivatives need nothing
 new. Laws: contributions are summed in a fixed order; `stop_gradient` is a wall; a cotangent that `where`
-has masked stays exactly zero whatever it is multiplied by (the mask algebra).
+has masked stays exactly zero whatever it is multiplied by, which is the mask algebra: a factor keeps the
+mask, a view moves it, a sum of cotangents counts where any of them does, and the select is written once,
+where the chain ends.
 """
 
 from __future__ import annotations
@@ -45,6 +47,14 @@ class Cotangent:
         if self.mask is None or self.clean:
             return self.value
         return apply("where", self.mask, self.value, cast(as_tensor(0), self.value.type.dtype, self.value.type.weak))
+
+
+@dataclass(frozen=True)
+class Masked:
+    """What a rule gives for an operand that counts only where `mask` holds, and elsewhere exactly not at all."""
+
+    value: Tensor
+    mask: Tensor
 
 
 def zeros(type: Type) -> Tensor:
@@ -112,10 +122,11 @@ def pull_back(
     """Cotangents of the variables; None for one that the outputs do not depend on.
 
     `strip` takes a forward value out of the recording that is being differentiated, so that the
-    derivative is not part of it; `describe` names a variable in an error.
+    derivative is not part of it; `describe` names a variable or an output in an error. Raises GradError
+    where a cotangent arrives at an operation without derivative, or at a number computed from one.
     """
     wanted = [key_of(v) for v in variables]
-    active = _active(steps, set(wanted))
+    active, broken = _activity(steps, set(wanted))
     sums: dict[Any, Cotangent] = {}
     for out, cotangent in zip(outputs, cotangents, strict=True):
         if key_of(out) in active:
@@ -124,23 +135,74 @@ def pull_back(
         if step.out_key not in active or step.out_key not in sums:
             continue
         total = sums[step.out_key] if step.out_key in wanted else sums.pop(step.out_key)
-        if not any(key in active for key in step.in_keys):
-            continue
-        with sourced(step.source):
-            for key, part in _through(step, total, active, strip, describe, outputs, variables):
-                _add(sums, key, part)
+        if cause := _cause(step, active, broken):
+            start = _start(steps, cause, dict(zip(wanted, variables, strict=True)))
+            raise GradError(
+                f"{_name(cause)} has no derivative; it lies on the path from {describe(start)} to {describe(outputs[0])}",
+                hint="wrap it in gt.stop_gradient",
+                sources=cause.source,
+            )
+        if any(key in active for key in step.in_keys):
+            with sourced(step.source):
+                for key, part in _through(step, total, active, strip):
+                    _add(sums, key, part)
     return [sums[key].select() if key in sums else None for key in wanted]
 
 
-def _active(steps: Sequence[Step], wanted: set[Any]) -> set[Any]:
-    """The values that depend on a wanted one through equations that carry a gradient."""
+def _activity(steps: Sequence[Step], wanted: set[Any]) -> tuple[set[Any], dict[Any, Step]]:
+    """The floats that depend on a wanted value, and the integers that do, each with the step where derivatives end.
+
+    A cotangent never arrives at an integer; it arrives at a float that was converted from one, and that
+    is how a loss that depends on an argmax other than by comparison or as an index is found.
+    """
     active = set(wanted)
+    broken: dict[Any, Step] = {}
     for step in steps:
         if step.prim is not None and (step.prim.zero or step.prim.kind == "effect"):
             continue
-        if step.out.type.dtype.floating and any(key in active for key in step.in_keys):
+        dtype = step.out.type.dtype
+        ends = next((broken[key] for key in _operands(step) if key in broken), None)
+        is_active = any(key in active for key in step.in_keys)
+        if dtype.floating and (is_active or ends):
             active.add(step.out_key)
-    return active
+        elif not dtype.floating and dtype != bool_:
+            if step.prim is not None and step.prim.vjp is None and is_active:
+                broken[step.out_key] = step
+            elif ends:
+                broken[step.out_key] = ends
+    return active, broken
+
+
+def _operands(step: Step) -> tuple[Any, ...]:
+    """The operands that are computed with, indices (the second operand of a gather or scatter) left out."""
+    indexed = step.prim is not None and step.prim.kind in ("gather", "scatter")
+    return (step.in_keys[0], *step.in_keys[2:]) if indexed else step.in_keys
+
+
+def _cause(step: Step, active: set[Any], broken: Mapping[Any, Step]) -> Step | None:
+    """The step without derivative that a cotangent has met here, if any."""
+    if step.prim is not None and step.prim.vjp is None and any(key in active for key in step.in_keys):
+        return step
+    return next((broken[key] for key in _operands(step) if key in broken), None)
+
+
+def _name(step: Step) -> str:
+    return step.prim.name if step.prim is not None else "a link"
+
+
+def _start(steps: Sequence[Step], end: Step, variables: Mapping[Any, Tensor]) -> Tensor:
+    """A variable that a step depends on."""
+    makers = {step.out_key: step for step in steps}
+    seen: set[Any] = set()
+    stack = list(end.in_keys)
+    while stack:
+        key = stack.pop()
+        if key in variables:
+            return variables[key]
+        if key in makers and key not in seen:
+            seen.add(key)
+            stack.extend(makers[key].in_keys)
+    return next(iter(variables.values()))
 
 
 def _add(sums: dict[Any, Cotangent], key: Any, new: Cotangent) -> None:
@@ -160,85 +222,61 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _through(
-    step: Step,
-    total: Cotangent,
-    active: set[Any],
-    strip: Callable[[Tensor], Tensor],
-    describe: Callable[[Tensor], str],
-    outputs: Sequence[Tensor],
-    variables: Sequence[Tensor],
+    step: Step, total: Cotangent, active: set[Any], strip: Callable[[Tensor], Tensor]
 ) -> list[tuple[Any, Cotangent]]:
     """What one equation hands to its active operands."""
     prim = step.prim
     if prim is None:
         return [(step.in_keys[0], total)]
-    if prim.vjp is None:
-        path = f" from {describe(variables[0])}" if len(variables) == 1 else ""
-        raise GradError(
-            f"{prim.name} has no derivative; it lies on the path{path} to {describe(outputs[0])}",
-            hint="wrap it in gt.stop_gradient",
-            sources=step.source,
-        )
-    ins = [strip(t) for t in step.ins]
-    parts = MASKS[prim.mask](prim, step, total, ins, strip(step.out))
-    return [
-        (key, Cotangent(_called(part.value), part.mask, part.clean))
-        for key, part in zip(step.in_keys, parts, strict=True)
-        if key in active and part is not None
-    ]
-
-
-def _called(value: Any) -> Tensor:
-    tensor: Tensor = value() if callable(value) else value
-    return tensor
-
-
-Parts = Sequence["Cotangent | None"]
-
-
-def _rule(prim: Prim, step: Step, g: Tensor, ins: Sequence[Tensor], out: Tensor) -> Sequence[Any]:
     assert prim.vjp is not None
-    return prim.vjp(g, out, *ins, **step.params)
+    vjp, out, ins = prim.vjp, strip(step.out), [strip(t) for t in step.ins]
+
+    def rule(g: Tensor) -> Sequence[Any]:
+        return vjp(g, out, *ins, **step.params)
+
+    way = WAYS[prim.mask]
+    values = rule(total.select() if way.select_first else total.value)
+    masks: Sequence[Any] = [None] * len(ins) if total.mask is None else way.masks(total.mask, rule, len(ins))
+    found = []
+    for key, value, mask in zip(step.in_keys, values, masks, strict=True):
+        if key in active and value is not None:
+            clean = total.mask is None or way.select_first or (way.keeps_zeros and total.clean)
+            found.append((key, _cotangent(_called(value), _called(mask), clean)))
+    return found
 
 
-def _keep(prim: Prim, step: Step, total: Cotangent, ins: Sequence[Tensor], out: Tensor) -> Parts:
-    parts = _rule(prim, step, total.value, ins, out)
-    return [None if p is None else Cotangent(p, total.mask, total.mask is None) for p in parts]
+def _cotangent(value: Tensor | Masked, mask: Tensor | None, clean: bool) -> Cotangent:
+    mask = None if mask is None else cast(mask, bool_)
+    if not isinstance(value, Masked):
+        return Cotangent(value, mask, clean)
+    both = value.mask if mask is None else apply("logical_and", mask, value.mask)
+    return Cotangent(value.value, both, clean=False)
 
 
-def _move(prim: Prim, step: Step, total: Cotangent, ins: Sequence[Tensor], out: Tensor) -> Parts:
-    parts = _rule(prim, step, total.value, ins, out)
-    return [
-        None if p is None else Cotangent(p, m, total.clean) for p, m in zip(parts, _masks(prim, step, total, ins, out))
-    ]
+def _called(part: Any) -> Any:
+    return part() if callable(part) else part
 
 
-def _any(prim: Prim, step: Step, total: Cotangent, ins: Sequence[Tensor], out: Tensor) -> Parts:
-    parts = _rule(prim, step, total.select(), ins, out)
-    return [None if p is None else Cotangent(p, m) for p, m in zip(parts, _masks(prim, step, total, ins, out))]
+@dataclass(frozen=True)
+class Way:
+    """How a masked cotangent goes through a rule.
+
+    `select_first`: the mask is applied to the cotangent before the rule. `masks` gives the operands'
+    masks. `keeps_zeros`: the rule moves values without computing, so zeros stay zeros.
+    """
+
+    select_first: bool
+    masks: Callable[[Tensor, Callable[[Tensor], Sequence[Any]], int], Sequence[Any]]
+    keeps_zeros: bool
 
 
-def _masks(prim: Prim, step: Step, total: Cotangent, ins: Sequence[Tensor], out: Tensor) -> list[Tensor | None]:
-    """The mask sent through the same rule: moved with the values, or true where any of the summed ones is."""
-    if total.mask is None:
-        return [None] * len(ins)
-    moved = _rule(prim, step, total.mask, ins, out)
-    return [None if m is None else cast(_called(m), bool_) for m in moved]
-
-
-def _select(prim: Prim, step: Step, total: Cotangent, ins: Sequence[Tensor], out: Tensor) -> Parts:
-    chosen = ins[0]
-    other = apply("logical_not", chosen)
-    masks = [m if total.mask is None else apply("logical_and", total.mask, m) for m in (chosen, other)]
-    return [None, *(Cotangent(total.value, mask, clean=False) for mask in masks)]
-
-
-def _drop(prim: Prim, step: Step, total: Cotangent, ins: Sequence[Tensor], out: Tensor) -> Parts:
-    return [None if p is None else Cotangent(p) for p in _rule(prim, step, total.select(), ins, out)]
-
-
-MASKS = {"keep": _keep, "move": _move, "any": _any, "select": _select, "drop": _drop}
-"""How a masked cotangent goes through a rule, by `Prim.mask`."""
+WAYS = {
+    "keep": Way(False, lambda mask, rule, n: [mask] * n, False),
+    "move": Way(False, lambda mask, rule, n: rule(mask), True),
+    "any": Way(True, lambda mask, rule, n: rule(mask), True),
+    "drop": Way(True, lambda mask, rule, n: [None] * n, True),
+}
+"""By `Prim.mask`. In `move` and `any` the mask goes through the rule itself, as a bool."""
 
 
 def unit(tensor: Tensor) -> Tensor:

@@ -188,7 +188,8 @@ class Tensor(TensorMethods):
         if method == "__call__" and not kwargs and name in FUNCTIONS:
             return FUNCTIONS[name](*inputs)
         raise TraceError(
-            f"np.{ufunc.__name__} does not take a gtensor Tensor", hint="use the function of gtensor, or x.numpy()")  # fmt: skip
+            f"np.{ufunc.__name__} does not take a gtensor Tensor", hint="use the function of gtensor, or x.numpy()"
+        )
 
     def item(self) -> float | int | bool:
         """The number in a tensor of one element."""
@@ -356,9 +357,8 @@ def _literal(value: float | int | bool, type_: Type) -> Tensor:
 
 def _from_data(value: Any) -> Array:
     """A fresh array from nested lists or an array-like, Python numbers taking the default dtypes."""
-    if isinstance(value, (list, tuple)) and any(isinstance(leaf, Tensor) for leaf in _leaves(value)):
-        if any(leaf.data is None for leaf in _leaves(value) if isinstance(leaf, Tensor)):
-            raise TraceError("a list of traced tensors is no array", hint="use gt.stack")
+    if any(isinstance(leaf, Tensor) and leaf.data is None for leaf in _leaves(value)):
+        raise TraceError("a list of traced tensors is no array", hint="use gt.stack")
     try:
         array = np.array(value)
     except (ValueError, TypeError) as error:
@@ -427,12 +427,19 @@ def _evaluate(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any]) 
     data = data.astype(out_type.dtype.dtype, copy=False)
     if any(t.captured is not None for t in tensors) and any(np.may_share_memory(data, a) for a in arrays):
         data = data.copy()
-    levels = _NONE.union(*(t.levels for t in tensors)) if out_type.dtype.floating else _NONE
-    if not levels or prim.zero or prim.kind == "effect":
+    levels = _NONE.union(*(t.levels for t in tensors))
+    if not levels or not _is_followed(prim, tensors, out_type):
         return Tensor(out_type, frozen(data))
     record = Record(prim, tuple(tensors), params, levels, user_sources())
     out = record.out = Tensor(out_type, frozen(data))
     return recorded(out, record)
+
+
+def _is_followed(prim: Prim, tensors: Sequence[Tensor], out: Type) -> bool:
+    """Whether a derivative needs this equation: also integers, from an operation without derivative on."""
+    if prim.zero or prim.kind == "effect" or out.dtype == bool_:
+        return False
+    return out.dtype.floating or prim.vjp is None or any(t.levels and not t.type.dtype.floating for t in tensors)
 
 
 def recorded(tensor: Tensor, record: Record) -> Tensor:

@@ -276,19 +276,19 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     return trace_call(fn, leaves, signature).graph
 
 
-_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)")
+_ASSIGNMENT = re.compile(r"\s*([A-Za-z_]\w*)\s*=(?!=)\s*[^\s{\[]")
 
 
 def name_values(builder: Builder) -> None:
-    """Give the last value of each line `name = …` the name its author gave it."""
-    last: dict[tuple[str, int], Var] = {}
-    for eqn, lines in zip(builder.eqns, builder.sources, strict=True):
-        if len(lines) == 1:
-            last[lines[0].file, lines[0].line] = eqn.outs[-1]
-    for (file, line), var in last.items():
+    """Give the last value of each line `name = …` the name its author gave it, unless one has it already."""
+    lines: dict[tuple[str, int], list[Var]] = {}
+    for eqn, sources in zip(builder.eqns, builder.sources, strict=True):
+        if len(sources) == 1:
+            lines.setdefault((sources[0].file, sources[0].line), []).append(eqn.outs[-1])
+    for (file, line), values in lines.items():
         match = _ASSIGNMENT.match(linecache.getline(file, line))
-        if match and not var.hint:
-            var.hint = match[1]
+        if match and not values[-1].hint and all(v.hint != match[1] for v in values):
+            values[-1].hint = match[1]
 
 
 def _random_state() -> Any:

@@ -8,13 +8,43 @@
  * reductions need no splitting, denormal results come by themselves, and the error hardly exceeds half a
  * unit in the last place. float64 functions carry a low part (gt_dd) where one double would lose too much.
  *
-@TABLE@
+ *   name          float32       float64
+ *   exp           0.51 own      0.62 own
+ *   exp2          0.51 own      0.70 libm
+ *   expm1         0.51 own      0.88 own
+ *   log           0.51 own      0.70 libm
+ *   log2          0.51 own      0.70 libm
+ *   log10         0.51 own      1.60 libm
+ *   log1p         0.51 own      0.80 libm
+ *   sin           0.51 libm     0.70 libm
+ *   cos           0.51 libm     0.70 libm
+ *   tan           0.51 libm     0.70 libm
+ *   asin          0.51 own      0.70 libm
+ *   acos          0.51 own      0.70 libm
+ *   atan          0.51 own      0.70 libm
+ *   atan2         0.51 own      0.70 libm
+ *   sinh          0.51 own      0.95 own
+ *   cosh          0.51 own      0.66 own
+ *   tanh          0.51 own      0.71 own
+ *   sigmoid       0.51 own      0.62 own
+ *   log_sigmoid   0.51 own      1.50 libm
+ *   softplus      0.51 own      1.50 libm
+ *   silu          0.51 own      0.62 own
+ *   erf           0.51 own      1.00 libm
+ *   erfc          0.51 own      0.80 own
+ *   gelu          0.51 own      0.62 own
+ *   gelu_tanh     0.51 own      0.62 own
+ *   pow           0.51 own      0.70 libm
+ *   hypot         0.51 own      0.70 libm
  *
- * (own): polynomials fitted by the Remez exchange in 50 digits to the function named beside them, formulas
- * as written below. (libm): the C library's double function. ulp: the largest error seen, in units in the
- * last place of the exact result, with and without fused multiply-add, glibc 2.36.
+ * The figures bound the largest error seen, in units in the last place of the exact result: float32 over every
+ * 37th bit pattern (pow, hypot and atan2: 4e5 pairs and more), float64 at some 50000 points, with and without
+ * fused multiply-add. own: formulas as written below, their polynomials fitted with the Remez exchange in 50
+ * digits to the function named beside them. libm: the C library's double function, here glibc 2.36; log_sigmoid
+ * and softplus in float64 are formulas of ours around its log1p.
  *
- * Limits, where the bare formula would give NaN: gelu, gelu_tanh and silu are -0 at -infinity.
+ * What underflows is rounded as any denormal: the absolute error is then below 1e-45 or 5e-324. At -infinity,
+ * where the bare formula would give NaN, gelu, gelu_tanh and silu are -0, their limit.
  */
 #ifndef GT_MATH_H
 #define GT_MATH_H
@@ -171,7 +201,7 @@ GT_INLINE double gt_wide_atan2(double y, double x)
     double ax = fabs(x), ay = fabs(y);
     int swap = ay > ax;
     double lesser = swap ? ax : ay, greater = swap ? ay : ax;
-    int diagonal = lesser == (double)INFINITY;
+    int diagonal = (lesser == (double)INFINITY) & (greater == (double)INFINITY);
     double angle = gt_wide_octant(diagonal ? 1 : lesser, (diagonal | (greater == 0)) ? 1 : greater);
     angle = swap ? GT_PI / 2 - angle : angle;
     angle = copysign(1.0, x) < 0 ? GT_PI - angle : angle;

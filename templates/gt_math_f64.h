@@ -59,11 +59,11 @@ GT_INLINE gt_dd gt_dd_product(double a, double b)
     return product;
 }
 
-/* a * b, rounded to double. */
+/* a * b, rounded to double; a zero keeps its sign. */
 GT_INLINE double gt_dd_scaled(double a, gt_dd b)
 {
     gt_dd product = gt_dd_product(a, b.hi);
-    return product.hi + (product.lo + a * b.lo);
+    return a == 0 ? product.hi : product.hi + (product.lo + a * b.lo);
 }
 
 GT_INLINE gt_dd gt_dd_mul(gt_dd a, gt_dd b)

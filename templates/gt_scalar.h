@@ -266,6 +266,12 @@ GT_INLINE double gt_fma_f64(double a, double b, double c) { return a * b + c; }
 GT_FLOAT(f32, float, f)
 GT_FLOAT(f64, double, )
 
+/* ---- indices: counted from the front, given -n <= i < n ---------------------------------------------- */
+
+GT_INLINE int32_t gt_wrap_i32(int32_t i, int32_t n) { return i < 0 ? i + n : i; }
+GT_INLINE int64_t gt_wrap_i64(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
+GT_INLINE uint8_t gt_wrap_u8(uint8_t i, int n) { (void)n; return i; }
+
 /* ---- casts: gt_cast_<from>_<to>, all pairs ------------------------------------------------------------ */
 
 #define GT_CAST(from, type, to, target)                                                                          \

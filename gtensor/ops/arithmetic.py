@@ -6,7 +6,7 @@ give 0 for a zero divisor; conversions from floats truncate, saturate, and send 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ import numpy as np
 from ..errors import DTypeError
 from ..ir import Atom, Lit
 from ..prim import Define, Input, Prim, Sample, public, register
+from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, broadcast, cast
 from ..types import DType, Type, as_dtype, bool_, promote
-from .records import batch_elementwise, bool_type, common_shape, elementwise, uniform
+from .records import Function, batch_elementwise, bool_type, common_shape, elementwise, uniform
 
 Array = np.ndarray[Any, Any]
 NUMBERS = ("f", "i", "u")
@@ -95,26 +96,30 @@ abs = elementwise(
     samples=[[uniform(0.1, 3)], [uniform(-3, -0.1)]], dtypes=NUMBERS,
     doc="Elementwise absolute value; its derivative at 0 is 0.",
 )  # fmt: skip
-sign = elementwise(
+sign: Function = elementwise(
     "sign", np.sign, "gt_sign_{t}({0})", vjp=lambda g, y, x: (None,), zero=True, exact=True, dtypes=NUMBERS,
     doc="Elementwise -1, 0 or 1; NaN stays. Its derivative is 0.",
 )  # fmt: skip
 
 
-def _half_ties(wins: Tensor, ties: Tensor, like: Tensor) -> Tensor:
-    """1 where an operand wins, 1/2 where both are equal, else 0."""
-    return where(ties, cast(as_tensor(0.5), like.type.dtype), cast(wins, like.type.dtype))
+def _extreme_vjp(is_best: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Sequence[Any]]:
+    """The cotangent goes to the operand that was taken, half to each where both are equal."""
+
+    def share(g: Tensor, taken: Tensor, other: Tensor) -> Masked:
+        return Masked(where(taken == other, g * 0.5, g), is_best(taken, other))
+
+    return lambda g, y, a, b: (lambda: share(g, a, b), lambda: share(g, b, a))
 
 
 maximum = elementwise(
     "max2", np.maximum, {"b": "{0} | {1}", "*": "gt_max_{t}({0}, {1})"},
-    vjp=lambda g, y, a, b: (lambda: g * _half_ties(a > b, a == b, g), lambda: g * _half_ties(b > a, a == b, g)),
+    vjp=_extreme_vjp(lambda a, b: a >= b),
     arity=2, exact=True, dtypes=ALL, public="maximum",
     doc="Elementwise larger value; NaN if either is NaN. Equal operands share the gradient.",
 )  # fmt: skip
 minimum = elementwise(
     "min2", np.minimum, {"b": "{0} & {1}", "*": "gt_min_{t}({0}, {1})"},
-    vjp=lambda g, y, a, b: (lambda: g * _half_ties(a < b, a == b, g), lambda: g * _half_ties(b < a, a == b, g)),
+    vjp=_extreme_vjp(lambda a, b: a <= b),
     arity=2, exact=True, dtypes=ALL, public="minimum",
     doc="Elementwise smaller value; NaN if either is NaN. Equal operands share the gradient.",
 )  # fmt: skip
@@ -135,15 +140,16 @@ _ROUNDING_INPUT = [[Input(values=[-2.3, -0.7, 0.4, 1.6, 2.2])]]
 
 def _rounding(name: str, numpy: Any, doc: str) -> Any:
     return elementwise(
-        name, numpy, {"f": f"gt_{name}_{{t}}({{0}})", "*": "{0}"}, vjp=lambda g, y, x: (None,), zero=True, exact=True,
+        name, lambda x: numpy(x) if x.dtype.kind == "f" else x, {"f": f"gt_{name}_{{t}}({{0}})", "*": "{0}"},
+        vjp=lambda g, y, x: (None,), zero=True, exact=True,
         samples=_ROUNDING_INPUT, dtypes=NUMBERS, doc=doc + " Its derivative is 0.",
     )  # fmt: skip
 
 
-floor = _rounding("floor", lambda x: np.floor(x).astype(x.dtype), "Elementwise largest integer not above x.")
-ceil = _rounding("ceil", lambda x: np.ceil(x).astype(x.dtype), "Elementwise smallest integer not below x.")
-round = _rounding("round", np.round, "Elementwise nearest integer, halves to even.")
-trunc = _rounding("trunc", lambda x: np.trunc(x).astype(x.dtype), "Elementwise x without its fraction.")
+floor = _rounding("floor", np.floor, "Elementwise largest integer not above x.")
+ceil = _rounding("ceil", np.ceil, "Elementwise smallest integer not below x.")
+round = _rounding("round", np.rint, "Elementwise nearest integer, halves to even.")
+trunc = _rounding("trunc", np.trunc, "Elementwise x without its fraction.")
 
 
 def _comparison(name: str, numpy: Any, operator: str, public_name: str, words: str) -> Any:
@@ -211,16 +217,16 @@ bitwise_right_shift = _bits(
 )  # fmt: skip
 
 
-def _test(name: str, numpy: Any, otherwise: str, doc: str) -> Any:
+def _test(name: str, numpy: Any, doc: str) -> Any:
     return elementwise(
-        name, numpy, {"f": f"gt_{name}_{{t}}({{0}})", "*": otherwise}, vjp=lambda g, y, x: (None,), zero=True,
-        type=bool_type, exact=True, dtypes=NUMBERS, doc=doc,
+        name, numpy, f"gt_{name}_{{t}}({{0}})", vjp=lambda g, y, x: (None,), zero=True, promotion="float",
+        type=bool_type, exact=True, doc=doc,
     )  # fmt: skip
 
 
-isnan = _test("isnan", np.isnan, "(int)({0} != {0})", "Elementwise test for NaN.")
-isinf = _test("isinf", np.isinf, "(int)({0} != {0})", "Elementwise test for plus or minus infinity.")
-isfinite = _test("isfinite", np.isfinite, "(int)({0} == {0})", "Elementwise test for neither NaN nor infinite.")
+isnan = _test("isnan", np.isnan, "Elementwise test for NaN.")
+isinf = _test("isinf", np.isinf, "Elementwise test for plus or minus infinity.")
+isfinite = _test("isfinite", np.isfinite, "Elementwise test for neither NaN nor infinite.")
 
 
 def _where_type(c: Type, a: Type, b: Type) -> Type:
@@ -239,7 +245,7 @@ def _simplify_where(ins: Sequence[Atom], define: Define) -> Atom | None:
 register(
     Prim(
         "where", "elementwise", _where_type, np.where,
-        vjp=lambda g, y, c, a, b: (None, lambda: where(c, g, 0.0), lambda: where(c, 0.0, g)), mask="select",
+        vjp=lambda g, y, c, a, b: (None, lambda: Masked(g, c), lambda: Masked(g, logical_not(c))), mask="keep",
         batch=batch_elementwise("where"), c={"*": "gt_where_{r}({0}, {1}, {2})"}, simplify=_simplify_where, exact=True,
         samples=(Sample((Input(values=[[True, False], [False, True]], dtype=bool_), uniform(shape=(2, 2)),
                          uniform(shape=(2, 2))), dtypes=ALL),),
@@ -325,8 +331,9 @@ def _stop_type(x: Type) -> Type:
 
 register(
     Prim(
-        "stop_gradient", "effect", _stop_type, lambda x: x, zero=True, exact=True, batch=batch_elementwise("stop_gradient"),
-        vjp=lambda g, y, x: (None,), samples=(Sample((uniform(),), grad=False),),
+        "stop_gradient", "effect", _stop_type, lambda x: x, zero=True, exact=True,
+        batch=batch_elementwise("stop_gradient"), vjp=lambda g, y, x: (None,),
+        samples=(Sample((uniform(),), grad=False, dtypes=ALL),),
         doc="The same value, whose derivative is exactly 0 at every order.",
     )
 )  # fmt: skip

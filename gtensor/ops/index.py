@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, IndexingError, ShapeError
-from ..prim import Indexing, Input, Prim, Sample, public, register
+from ..prim import Bounds, Indexing, Input, Prim, Sample, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Type, int64, normalize_axis
@@ -311,7 +311,7 @@ def _check_array(x: Array, low: int, high: int, ignore: int | None = None) -> Ar
 register(
     Prim(
         "check_index", "elementwise", _check_type, _check_array, vjp=lambda g, y, x, **p: (None,), zero=True,
-        batch=batch_elementwise("check_index"), c={"*": "{0}"}, exact=True,
+        batch=batch_elementwise("check_index"), c={"*": "{0}"}, place=lambda x, **p: Bounds(**p), exact=True,
         samples=(Sample((Input(values=[0, 2, 1], dtype=int64),), {"low": 0, "high": 3}, grad=False),),
         flops=0, doc="The indices themselves; an error if one lies outside [low, high) and is not `ignore`.",
     )

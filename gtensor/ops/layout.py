@@ -18,6 +18,7 @@ from ..types import (
     Dim,
     Shape,
     Type,
+    bool_,
     broadcast_shapes,
     extent_bound,
     normalize_axes,
@@ -44,7 +45,8 @@ def _broadcast_type(x: Type, shape: Shape) -> Type:
 def _broadcast_vjp(g: Tensor, y: Tensor, x: Tensor, shape: Shape) -> Sequence[Any]:
     lead = len(shape) - x.ndim
     axes = tuple(i for i, n in enumerate(shape) if i < lead or (x.type.shape[i - lead] == 1 and n != 1))
-    return (apply("reshape", apply("sum", g, axis=axes), shape=x.type.shape),)
+    folded = apply("any" if g.type.dtype == bool_ else "sum", g, axis=axes)
+    return (apply("reshape", folded, shape=x.type.shape),)
 
 
 def _broadcast_strides(x: Type, strides: Extents, offset: Any, out: Type, shape: Shape) -> tuple[Extents, Any]:

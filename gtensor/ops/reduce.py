@@ -6,6 +6,7 @@ axes; sums of bool and integers are int64; max and min propagate NaN; argmax tak
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,17 +14,14 @@ import numpy as np
 
 from ..errors import ShapeError
 from ..prim import Input, Prim, Sample, public, register
+from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Type, as_dtype, bool_, int64, normalize_axes, normalize_axis
-from .arithmetic import multiply, where
+from .arithmetic import multiply
 from .records import uniform
 
 Array = np.ndarray[Any, Any]
 Axis = int | tuple[int, ...] | None
-
-LONG = 256
-"""Terms that NumPy may add one after another in float32 before the evaluator sums in float64 instead."""
-
 
 def _reduced(x: Type, axis: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(n for i, n in enumerate(x.shape) if i not in axis)
@@ -35,11 +33,12 @@ def _require_elements(x: Type, axis: tuple[int, ...], what: str) -> None:
 
 
 def _sum_array(x: Array, axis: tuple[int, ...]) -> Array:
-    """Sums; NumPy adds pairwise along the last axis only, so long other axes are summed in float64."""
-    if x.dtype == np.float32 and axis and axis != (x.ndim - 1,) and np.max([x.shape[i] for i in axis]) > LONG:
-        return np.asarray(np.sum(x, axis=axis, dtype=np.float64)).astype(np.float32)
-    wide = np.int64 if x.dtype.kind in "iub" else x.dtype
-    return np.asarray(np.sum(x, axis=axis, dtype=wide))
+    """Sums; floats pairwise, which NumPy does along a contiguous last axis, so that is what it is given."""
+    if x.dtype.kind != "f":
+        return np.asarray(np.sum(x, axis=axis, dtype=np.int64))
+    kept = tuple(i for i in range(x.ndim) if i not in axis)
+    shape = (*(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axis))
+    return np.asarray(np.sum(np.ascontiguousarray(np.transpose(x, kept + axis).reshape(shape)), axis=-1))
 
 
 def _sum_type(x: Type, axis: tuple[int, ...]) -> Type:
@@ -48,15 +47,16 @@ def _sum_type(x: Type, axis: tuple[int, ...]) -> Type:
 
 def expand(y: Tensor, like: Type, axis: tuple[int, ...]) -> Tensor:
     """A reduced tensor repeated along the axes it was reduced over."""
-    kept = tuple(1 if i in axis else n for i, n in enumerate(like.shape))
-    return apply("broadcast", apply("reshape", y, shape=kept), shape=like.shape)
+    if axis != tuple(range(len(axis))):
+        y = apply("reshape", y, shape=tuple(1 if i in axis else n for i, n in enumerate(like.shape)))
+    return apply("broadcast", y, shape=like.shape)
 
 
 def _extreme_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequence[Any]:
     """Equal extremes share the gradient evenly."""
     best = x == expand(y, x.type, axis)
     count = apply("sum", cast(best, x.type.dtype), axis=axis)
-    return (where(best, expand(g / count, x.type, axis), 0.0),)
+    return (Masked(expand(g / count, x.type, axis), best),)
 
 
 def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequence[Any]:
@@ -64,7 +64,7 @@ def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequenc
     kept = tuple(i for i in range(x.ndim) if i not in axis)
     moved = apply("transpose", x, axes=kept + axis)
     outer = tuple(x.shape[i] for i in kept)
-    length = int(np.prod([x.shape[i] for i in axis], dtype=np.int64))
+    length = math.prod(x.shape[i] for i in axis)
     if length == 0:
         return (x * 0,)
     flat = apply("reshape", moved, shape=(*outer, length))
@@ -162,23 +162,13 @@ _reduction(
     _prod_vjp, doc="Product over axes.",
 )  # fmt: skip
 _reduction(
-    "max",
-    lambda x, axis: np.max(x, axis=axis),
-    _same("max"),
-    _extreme_vjp,
-    empty=False,
-    exact=True,
+    "max", lambda x, axis: np.max(x, axis=axis), _same("max"), _extreme_vjp, empty=False, exact=True,
     doc="Largest value over axes.",
-)
+)  # fmt: skip
 _reduction(
-    "min",
-    lambda x, axis: np.min(x, axis=axis),
-    _same("min"),
-    _extreme_vjp,
-    empty=False,
-    exact=True,
+    "min", lambda x, axis: np.min(x, axis=axis), _same("min"), _extreme_vjp, empty=False, exact=True,
     doc="Smallest value over axes.",
-)
+)  # fmt: skip
 for _name, _numpy in (("any", np.any), ("all", np.all)):
     _reduction(
         _name, lambda x, axis, f=_numpy: f(x, axis=axis), lambda x, axis: Type(_reduced(x, axis), bool_), _no_vjp,
@@ -191,7 +181,7 @@ def _arg_type(x: Type, axis: tuple[int, ...]) -> Type:
     return Type(_reduced(x, axis), int64)
 
 
-for _name, _numpy in (("argmax", np.argmax), ("argmin", np.argmin)):
+for _name, _numpy, _word in (("argmax", np.argmax, "largest"), ("argmin", np.argmin, "smallest")):
     register(
         Prim(
             _name, "reduce", _arg_type, lambda x, axis, f=_numpy: np.asarray(f(x, axis=axis[0]), np.int64),
@@ -201,7 +191,7 @@ for _name, _numpy in (("argmax", np.argmax), ("argmin", np.argmin)):
                 Sample((uniform(shape=(3, 5)),), {"axis": (0,)}, grad=False),
                 Sample((Input(values=[2.0, 5.0, 5.0]),), {"axis": (0,)}, grad=False),
             ),
-            doc=f"Position of the {'largest' if _name == 'argmax' else 'smallest'} element of one axis, the first of equals.",
+            doc=f"Position of the {_word} element of one axis, the first of equals.",
         )
     )  # fmt: skip
 
@@ -238,22 +228,30 @@ def prod(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return reduce("prod", x, axis, keepdims)
 
 
+def _extreme(name: str, of_bools: str, x: Any, axis: Axis, keepdims: bool) -> Tensor:
+    type_ = as_tensor(x).type
+    if type_.dtype != bool_:
+        return reduce(name, x, axis, keepdims)
+    _require_elements(type_, normalize_axes(axis, type_.ndim), name)
+    return reduce(of_bools, x, axis, keepdims)
+
+
 @public
 def max(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over axes, NaN if there is one; equal ones share the gradient evenly.
 
-    Raises ShapeError (a ValueError) for an empty axis.
+    Of bools it is `any`. Raises ShapeError (a ValueError) for an empty axis.
     """
-    return reduce("max", x, axis, keepdims)
+    return _extreme("max", "any", x, axis, keepdims)
 
 
 @public
 def min(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over axes, NaN if there is one; equal ones share the gradient evenly.
 
-    Raises ShapeError (a ValueError) for an empty axis.
+    Of bools it is `all`. Raises ShapeError (a ValueError) for an empty axis.
     """
-    return reduce("min", x, axis, keepdims)
+    return _extreme("min", "all", x, axis, keepdims)
 
 
 amax, amin = max, min

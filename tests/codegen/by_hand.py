@@ -1,7 +1,8 @@
 """Short spellings for programs written by hand in tests.
 
 `make` wraps buffers and steps into a Program whose arrays are its buffers; `load`, `store` and `sums`
-take strides in order. Nothing is checked here: the tests of the check build unlawful programs with it.
+take strides in order; `body`, `two` and `gemm` make whole programs of one step. Nothing is checked here:
+the tests of the check build unlawful programs with it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from gtensor.codegen.program import (
     Array,
     Assign,
     Buffer,
+    Check,
     Dim,
+    Gemm,
     Load,
     Phase,
     Program,
@@ -21,6 +24,7 @@ from gtensor.codegen.program import (
     Step,
     Stmt,
     Store,
+    Term,
 )
 
 B = Dim(0, "B", 6)
@@ -84,3 +88,49 @@ def phases(name, space, *pairs, accumulators=()) -> RowKernel:
 
 def names(steps: tuple[Step, ...]) -> list[str]:
     return [step.name for step in steps]
+
+
+X, Y = inp("x", (4, 8)), out("y", (4, 8))
+I = inp("i", (4,), 1, "i64")  # noqa: E741
+W = inp("w", (8, 8), 1)
+COPY = kernel("k", (4, 8), load("a", "x", 8, 1), store("y", "a", 8, 1))
+WRITE = store("y", "1.0f", 8, 1)
+CHECKED = (load("j", "i", 1, 0, dtype="i64"), Check("j", 0, 4, 0))
+
+
+def body(*stmts, space=(4, 8), buffers=(X, I, Y), **more) -> Program:
+    """A program of one kernel of one phase."""
+    return make(buffers, [kernel("k", space, *stmts, **more)])
+
+
+def two(*pairs, space=(4, 8), buffers=(X, I, Y), **more) -> Program:
+    """A program of one kernel of several phases."""
+    return make(buffers, [phases("k", space, *pairs, **more)])
+
+
+def gemm(*epilogue, terms=(), buffers=(X, W, Y), steps=(), **more) -> Program:
+    """A program of one product, x @ w, after those steps."""
+    terms = terms or (Term(Access("x", (8, 1)), Access("w", (8, 1)), 8),)
+    epilogue = epilogue or (store("y", "acc", 8, 1),)
+    fields = {"dtype": "f32", "batch": (), "m": 4, "n": 8, "acc": "acc", **more}
+    return make(buffers, [*steps, Gemm("g", terms=terms, epilogue=epilogue, **fields)])
+
+
+def chain(name, source, target, *strides, space=(4, 8)):
+    """target = source + source."""
+    strides = strides or (8, 1)
+    return kernel(name, space, load("a", source, *strides), add("b", "a", "a"), store(target, "b", 8, 1))
+
+
+def update(name="k", w="w", new="w_new", g="g"):
+    """new = w + g."""
+    body = load("a", w, 8, 1), load("b", g, 8, 1), add("c", "a", "b"), store(new, "c", 8, 1)
+    return kernel(name, (4, 8), *body)
+
+
+DONATED = (state("w", (4, 8)), inp("g", (4, 8)), out("w_new", (4, 8), -1, alias="w"))
+
+
+def checks(name, index="idx"):
+    """A step that can fail."""
+    return kernel(name, (4,), load("i", index, 1, dtype="i64"), Check("i", 0, 4, 0))

@@ -186,16 +186,17 @@ def test_outputs_and_state_must_be_writable_and_contiguous(library):
     call = library.acquire()
     frozen = np.zeros((4, 3), np.float32)
     frozen.flags.writeable = False
-    with pytest.raises((ValueError, BufferError)):
+    with pytest.raises(ValueError, match=r"not writable|read-only"):
         call.set_output(0, frozen)
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="not C-contiguous"):
         call.set_input(0, np.zeros((3, 4), np.float32).T)
 
 
 @pytest.mark.parametrize("nbytes", [0, 1, 63, 64, 65, 4096, 10**7])
 def test_aligned(nbytes):
     arrays = [aligned_empty(nbytes) for _ in range(5)]
-    assert all(a.nbytes == nbytes and a.__array_interface__["data"][0] % 64 == 0 for a in arrays)
+    assert all(a.nbytes == nbytes for a in arrays)
+    assert nbytes == 0 or all(a.__array_interface__["data"][0] % 64 == 0 for a in arrays)
 
 
 def test_state_views_keep_the_block_alive(library):
@@ -252,25 +253,24 @@ def test_loop_stops_and_fails_at_a_step(library):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "asked, message",
     [
-        {"first": 3},
-        {"first": -1},
-        {"rows": np.array([0, 1, 2, 10])},
-        {"rows": np.array([0, 1, 2, -1])},
-        {"rows": np.array([0, 1, 2])},
-        {"rows": np.arange(4, dtype=np.int32)},
-        {"rows": np.arange(8)[::2]},
-        {"losses": np.empty(1)},
-        {"stop": np.zeros(1)},
+        ({"first": 3}, "x has no row 6"),
+        ({"first": -1}, "first must not be negative"),
+        ({"rows": np.array([0, 1, 2, 10])}, "x has no row 10"),
+        ({"rows": np.array([0, 1, 2, -1])}, "x has no row -1"),
+        ({"rows": np.array([0, 1, 2])}, "rows must be a contiguous int64 array of at least 4"),
+        ({"rows": np.arange(4, dtype=np.int32)}, "rows must be a contiguous int64"),
+        ({"rows": np.arange(8)[::2]}, "rows must be a contiguous int64"),
+        ({"losses": np.empty(1)}, "losses must be a contiguous float64 array of at least 2"),
+        ({"stop": np.zeros(1)}, "stop must be a contiguous int32"),
     ],
-    ids=str,
 )
-def test_loop_refuses_what_lies_outside_the_data(library, asked):
+def test_loop_refuses_what_lies_outside_the_data(library, asked, message):
     state = library.new_state()
     call, *_ = bound(library, state, 2)
     call.set_input(0, np.zeros((6 if "first" in asked else 10, 3), np.float32))
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=message):
         Loop(call, [True, False, False, False]).run(2, 2, **asked)
     assert library.state_views(state)[0] == 0
 

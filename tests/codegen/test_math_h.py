@@ -121,7 +121,7 @@ def float32_error(got, wanted):
     unit = 2.0 ** (np.clip(np.frexp(wanted)[1], -125, 128) - 24)
     beyond = np.abs(wanted) >= largest * (1 - 2.0**-25)
     close = np.abs(np.clip(got, -largest, largest) - np.clip(wanted, -largest, largest)) / unit
-    return np.where(beyond, np.where(got == np.sign(wanted) * INF, 0, close), close)
+    return np.where(beyond, np.where(got == np.copysign(INF, wanted), 0, close), close)
 
 
 def float64_error(got, wanted):
@@ -136,7 +136,7 @@ def assert_within(bound, errors, got, wanted, *points):
     """The largest error is at most the bound; what is NaN must be NaN."""
     errors = np.where(np.isnan(got), INF, errors)
     worst = int(np.argmax(errors))
-    at = [p[worst].hex() for p in points]
+    at = [float(p[worst]).hex() for p in points]
     assert errors[worst] <= bound, f"{errors[worst]:.3f} ulp at {at}: {got[worst]!r}, not {wanted[worst]!r}"
 
 
@@ -147,15 +147,14 @@ def float32_pairs(name):
     a, b = random.integers(0, 2**32, (2, n), dtype=np.uint32).view(np.float32)
     if name == "pow":
         base = np.exp(random.uniform(-80, 80, n))
-        exponent = random.uniform(-105, 90, n) / np.log(base)
-        near_one, large = 1 + random.uniform(-1e-3, 1e-3, n), random.uniform(-1e5, 1e5, n)
-        whole = random.integers(-40, 41, n)
-        a = np.concatenate([a, base, near_one, random.uniform(-20, 20, n)]).astype(np.float32)
-        b = np.concatenate([b, exponent, large, whole]).astype(np.float32)
+        in_range, large = random.uniform(-105, 90, n) / np.log(base), random.uniform(-1e5, 1e5, n)
+        bases = base, 1 + random.uniform(-1e-3, 1e-3, n), random.uniform(-20, 20, n)
+        exponents = in_range, large, random.integers(-40, 41, n)
     else:
-        a = np.concatenate([a, random.normal(size=n)]).astype(np.float32)
-        b = np.concatenate([b, random.normal(size=n)]).astype(np.float32)
-    return a, b
+        bases, exponents = random.normal(size=(2, 1, n))
+    return tuple(
+        np.concatenate([first, *(v.astype(np.float32) for v in rest)]) for first, rest in ((a, bases), (b, exponents))
+    )
 
 
 @functools.cache
@@ -206,3 +205,102 @@ def test_float64(c_functions, name):
     got = c_functions[f"gt_{name}_f64"](*points)
     errors = np.array([float64_error(g, w) for g, w in zip(got, wanted, strict=True)])
     assert_within(stated_bound(name, "f64"), errors, got, wanted, *points)
+
+
+# Function -> points and exact results, in both dtypes. ODD: those of every function that
+# keeps the sign of a zero.
+ODD = ((0.0, 0.0), (-0.0, -0.0), (NAN, NAN))
+
+
+def zeros(value):
+    """Points of a function that does not see the sign of a zero."""
+    return ((0.0, value), (-0.0, value), (NAN, NAN))
+
+
+EXACT = {
+    "exp": (*zeros(1.0), (INF, INF), (-INF, 0.0), (1e4, INF), (-1e4, 0.0)),
+    "exp2": (*zeros(1.0), *((float(k), 2.0**k) for k in range(-126, 128)), (INF, INF), (-INF, 0.0), (2e3, INF)),
+    "expm1": (*ODD, (INF, INF), (-INF, -1.0), (1e4, INF), (-1e4, -1.0)),
+    "log": (*zeros(-INF), (1.0, 0.0), (INF, INF), (-INF, NAN), (-1.0, NAN)),
+    "log2": (*zeros(-INF), *((2.0**k, float(k)) for k in range(-126, 128)), (INF, INF), (-INF, NAN), (-1.0, NAN)),
+    "log10": (*zeros(-INF), *((10.0**k, float(k)) for k in range(11)), (INF, INF), (-1.0, NAN)),
+    "log1p": (*ODD, (INF, INF), (-1.0, -INF), (-1.5, NAN), (-INF, NAN)),
+    "sin": (*ODD, (INF, NAN), (-INF, NAN)),
+    "cos": (*zeros(1.0), (INF, NAN), (-INF, NAN)),
+    "tan": (*ODD, (INF, NAN), (-INF, NAN)),
+    "asin": (*ODD, (1.0, PI / 2), (-1.0, -PI / 2), (1.5, NAN), (-INF, NAN)),
+    "acos": (*zeros(PI / 2), (1.0, 0.0), (-1.0, PI), (-1.5, NAN), (INF, NAN)),
+    "atan": (*ODD, (INF, PI / 2), (-INF, -PI / 2), (1.0, PI / 4)),
+    "sinh": (*ODD, (INF, INF), (-INF, -INF), (1e4, INF), (-1e4, -INF)),
+    "cosh": (*zeros(1.0), (INF, INF), (-INF, INF), (-1e4, INF)),
+    "tanh": (*ODD, (INF, 1.0), (-INF, -1.0), (50.0, 1.0), (-50.0, -1.0), (1e30, 1.0)),
+    "sigmoid": (*zeros(0.5), (INF, 1.0), (-INF, 0.0), (1e30, 1.0), (-1e30, 0.0)),
+    "log_sigmoid": ((INF, -0.0), (-INF, -INF), (-1e30, -1e30), (NAN, NAN)),
+    "softplus": ((INF, INF), (-INF, 0.0), (1e30, 1e30), (-1e30, 0.0), (NAN, NAN)),
+    "silu": (*ODD, (INF, INF), (-INF, -0.0), (1e30, 1e30), (-1e30, -0.0)),
+    "erf": (*ODD, (INF, 1.0), (-INF, -1.0), (10.0, 1.0)),
+    "erfc": (*zeros(1.0), (INF, 0.0), (-INF, 2.0), (1e30, 0.0), (-1e30, 2.0)),
+    "gelu": (*ODD, (INF, INF), (-INF, -0.0), (1e30, 1e30), (-1e30, -0.0)),
+    "gelu_tanh": (*ODD, (INF, INF), (-INF, -0.0), (1e30, 1e30), (-1e30, -0.0)),
+}
+
+
+def assert_same(got, wanted, *points):
+    """Equal, zeros by their sign, NaN to NaN."""
+    same = (got == wanted) & (np.signbit(got) == np.signbit(wanted)) | np.isnan(got) & np.isnan(wanted)
+    wrong = np.flatnonzero(~same)[:5]
+    assert not wrong.size, [(*(p[i].item() for p in points), got[i].item(), wanted[i].item()) for i in wrong]
+
+
+@pytest.mark.parametrize("tag", DTYPES)
+@pytest.mark.parametrize("name", UNARY)
+def test_exact_points(c_functions, name, tag):
+    points, wanted = np.array(EXACT[name], DTYPES[tag]).T
+    assert_same(c_functions[f"gt_{name}_{tag}"](points), wanted, points)
+
+
+@pytest.mark.parametrize("tag", DTYPES)
+@pytest.mark.parametrize("name", ["expm1", "log1p", "sin", "tan", "asin", "atan", "sinh", "tanh"])
+def test_denormals_are_kept(c_functions, name, tag):
+    """Functions that are x + O(x²) give back what is too small for the square to matter."""
+    points = np.array([k * np.finfo(DTYPES[tag]).smallest_subnormal for k in (1, 2, 3, 1000, -1, -7)], DTYPES[tag])
+    assert_same(c_functions[f"gt_{name}_{tag}"](points), points, points)
+
+
+@pytest.mark.parametrize("tag", DTYPES)
+@pytest.mark.parametrize("name", BINARY)
+def test_special_pairs(c_functions, name, tag):
+    """All pairs of special values, against NumPy, which follows C99: 0, 1, infinity and NaN exactly."""
+    magnitudes = [0.0, 1e-30, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 2.0**24 - 1, 2.0**24, 1e30, INF]
+    values = np.array([*magnitudes, *(-m for m in magnitudes), NAN], DTYPES[tag])
+    a, b = (v.ravel() for v in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        wanted = BINARY[name][0](a.astype(np.float64), b.astype(np.float64)).astype(DTYPES[tag])
+    got = c_functions[f"gt_{name}_{tag}"](a, b)
+    special = ~np.isfinite(wanted) | np.isin(np.abs(wanted), (0, 1))
+    assert_same(got[special], wanted[special], a[special], b[special])
+    got, wanted = got[~special], wanted[~special]
+    assert (np.abs(got - wanted) <= 2 * np.spacing(np.abs(wanted))).all()
+
+
+def test_whole_powers_are_exact(c_functions):
+    base, exponent = (v.ravel() for v in np.meshgrid(np.arange(-12.0, 13), np.arange(0.0, 6)))
+    for tag, dtype in DTYPES.items():
+        got = c_functions[f"gt_pow_{tag}"](base, exponent)
+        assert_same(
+            got, np.array([int(x) ** int(y) for x, y in zip(base, exponent, strict=True)], dtype), base, exponent
+        )
+
+
+def test_nothing_is_undefined(c_program):
+    """Every function over a sweep of bit patterns, under the undefined-behaviour sanitizer."""
+    text = [f'#include "{HEADER}"', "#include <string.h>", "static volatile double sink;", "int main(void)", "{"]
+    text += ["    for (uint64_t k = 0; k < 4096; k++) {"]
+    for tag, kind, bits in (("f32", "float", 32), ("f64", "double", 64)):
+        text += [f"        uint{bits}_t a_{tag} = (uint{bits}_t)(k << {bits - 12}), b_{tag} = a_{tag} * 40503;"]
+        text += [f"        {kind} x_{tag}, y_{tag};", f"        memcpy(&x_{tag}, &a_{tag}, sizeof x_{tag});"]
+        text += [f"        memcpy(&y_{tag}, &b_{tag}, sizeof y_{tag});"]
+    for name, args, tag in SIGNATURES:
+        text.append(f"        sink = {name}({', '.join([f'x_{tag}', f'y_{tag}'][: len(args)])});")
+    sanitize = "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=undefined"
+    assert c_program("\n".join([*text, "    }", "    return 0;", "}"]), *sanitize) == ""

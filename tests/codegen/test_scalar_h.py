@@ -224,5 +224,5 @@ def test_nothing_is_undefined(c_program):
     for name, args, _ in SIGNATURES:
         loops = "".join(f"for (int i{k} = 0; i{k} < n_{tag}; i{k}++) " for k, tag in enumerate(args))
         text.append(f"    {loops}sink = (double){name}({', '.join(f'{tag}[i{k}]' for k, tag in enumerate(args))});")
-    sanitize = "-fsanitize=undefined", "-fno-sanitize-recover=undefined"
+    sanitize = "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=undefined"
     assert c_program("\n".join([*text, "    return 0;", "}"]), *sanitize) == ""

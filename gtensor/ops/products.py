@@ -1,0 +1,99 @@
+"""Products by other names, composed of the matrix product: dot, vecdot, outer, tensordot.
+
+Laws: dtypes promote as everywhere; sizes that do not fit raise ShapeError naming the function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..errors import ShapeError
+from ..prim import public
+from ..tensor import Tensor, apply, as_tensor
+from ..types import normalize_axis, shape_size
+from .arithmetic import multiply
+from .contract import matmul
+from .reduce import sum
+
+
+@public
+def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
+    """The sum of products along one axis of operands that broadcast.
+
+    x1, x2: numbers or arrays whose shapes broadcast, with equal extents along `axis`; the result lacks it.
+    Raises ShapeError where they do not fit.
+
+    >>> import gtensor as gt
+    >>> gt.vecdot(gt.tensor([[1.0, 2.0], [3.0, 4.0]]), gt.tensor([10.0, 1.0]))
+    Tensor([12., 34.], dtype=float32)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    extents = [x.type.shape[normalize_axis(axis, x.ndim)] for x in (a, b)]
+    if extents[0] != extents[1]:
+        raise ShapeError(f"vecdot: extents along axis {axis} differ: {extents[0]} against {extents[1]}")
+    return sum(multiply(a, b), axis)
+
+
+@public
+def outer(x1: Any, x2: Any, /) -> Tensor:
+    """All products of the elements of two vectors: result[i, j] = x1[i] * x2[j].
+
+    Arrays with more axes are flattened first, as in NumPy.
+
+    >>> import gtensor as gt
+    >>> gt.outer(gt.tensor([1.0, 2.0]), gt.tensor([3.0, 4.0]))
+    Tensor([[3., 4.],
+            [6., 8.]], dtype=float32)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    rows, columns = a.type.size, b.type.size
+    return multiply(apply("reshape", a, shape=(rows, 1)), apply("reshape", b, shape=(1, columns)))
+
+
+@public
+def tensordot(x1: Any, x2: Any, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
+    """The sum of products over several axes, as one matrix product.
+
+    `axes`: how many of the last axes of x1 meet the first of x2, or (axes of x1, axes of x2). The result
+    has the other axes of x1, then those of x2. Raises ShapeError where the extents differ.
+
+    >>> import gtensor as gt
+    >>> gt.tensordot(gt.ones((2, 3, 4)), gt.ones((4, 3, 5)), axes=((1, 2), (1, 0))).shape
+    (2, 5)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    if isinstance(axes, int):
+        if not 0 <= axes <= min(a.ndim, b.ndim):
+            raise ShapeError(f"tensordot: axes={axes} of arrays with {a.ndim} and {b.ndim} axes")
+        axes = (range(a.ndim - axes, a.ndim), range(axes))
+    left = [normalize_axis(i, a.ndim) for i in axes[0]]
+    right = [normalize_axis(i, b.ndim) for i in axes[1]]
+    if [a.type.shape[i] for i in left] != [b.type.shape[i] for i in right] or len({*left}) != len(left):
+        raise ShapeError(f"tensordot: axes {left} of {a.type} do not meet axes {right} of {b.type}")
+    rows = [i for i in range(a.ndim) if i not in left]
+    columns = [i for i in range(b.ndim) if i not in right]
+    kept = tuple(a.type.shape[i] for i in rows), tuple(b.type.shape[i] for i in columns)
+    inner = shape_size(a.type.shape[i] for i in left)
+    matrices = (
+        apply("reshape", apply("transpose", a, axes=(*rows, *left)), shape=(shape_size(kept[0]), inner)),
+        apply("reshape", apply("transpose", b, axes=(*right, *columns)), shape=(inner, shape_size(kept[1]))),
+    )
+    return apply("reshape", matmul(*matrices), shape=kept[0] + kept[1])
+
+
+@public
+def dot(x1: Any, x2: Any, /) -> Tensor:
+    """NumPy's product: inner for vectors, matrix product for matrices, elementwise with a scalar.
+
+    Otherwise the sum over the last axis of x1 and the last but one of x2. Raises ShapeError where these
+    extents differ.
+
+    >>> import gtensor as gt
+    >>> gt.dot(gt.tensor([1.0, 2.0]), gt.tensor([3.0, 4.0]))
+    Tensor(11., dtype=float32)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    if a.ndim == 0 or b.ndim == 0:
+        return multiply(a, b)
+    return matmul(a, b) if b.ndim <= 2 else tensordot(a, b, axes=((-1,), (-2,)))

@@ -1,0 +1,124 @@
+"""Statistics over axes, composed of sums: mean, var, std and the 2-norm.
+
+Integers and bool give the default float; their sums are taken in int64 or float64 first. Variances are
+two-pass. Laws: the standard deviation of equal elements and the norm of the zero vector have gradient 0;
+NaN stays; an empty axis gives NaN (its norm is 0). A run-time extent is counted at run time.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ..prim import public
+from ..tensor import Tensor, apply, as_tensor, cast
+from ..types import DEFAULT_FLOAT, Dim, Type, float64, int64, normalize_axes
+from .arithmetic import abs, divide, maximum, stop_gradient, subtract, where
+from .reduce import Axis, max, reduce, sum
+from .transcendental import sqrt, square
+
+
+def floating(x: Any) -> Tensor:
+    """x as a tensor of floats: integers and bool become the default float."""
+    tensor = as_tensor(x)
+    return tensor if tensor.type.dtype.floating else cast(tensor, DEFAULT_FLOAT)
+
+
+def _count(type: Type, axes: tuple[int, ...]) -> Any:
+    """The number of elements along axes: a Python int, or a tensor where an extent is known at run time only."""
+    known = math.prod(n for i in axes if isinstance(n := type.shape[i], int))
+    dims = [n for i in axes if isinstance(n := type.shape[i], Dim)]
+    if not dims:
+        return known
+    ones = apply("broadcast", cast(as_tensor(1), int64), shape=(dims[0],))
+    return apply("mul", apply("sum", ones, axis=(0,)), known)
+
+
+def _mean(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
+    count = _count(x.type, normalize_axes(axis, x.ndim))
+    return divide(sum(x, axis, keepdims), cast(count, x.type.dtype) if isinstance(count, Tensor) else count)
+
+
+@public
+def mean(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over axes (all by default).
+
+    x: any shape; floats keep their dtype, bool and integers give float32. NaN where there is nothing to
+    average. Raises ShapeError for an axis that does not exist or is named twice.
+
+    >>> import gtensor as gt
+    >>> gt.mean(gt.tensor([[1.0, 2.0], [3.0, 6.0]]), axis=1)
+    Tensor([1.5, 4.5], dtype=float32)
+    """
+    tensor = as_tensor(x)
+    if tensor.type.dtype == int64:
+        return cast(_mean(cast(tensor, float64), axis, keepdims), DEFAULT_FLOAT)
+    return _mean(tensor, axis, keepdims)
+
+
+@public
+def var(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance over axes (all by default): squared distances from the mean, summed, over n - correction.
+
+    x: any shape; floats keep their dtype, bool and integers give float32. `correction=1` is the unbiased
+    estimate. Two passes, so a large mean costs no digits. NaN where n is not above the correction (or
+    infinite, as in NumPy, where the elements differ). Raises ShapeError for a wrong axis.
+
+    >>> import gtensor as gt
+    >>> gt.var(gt.tensor([1e4 + 1, 1e4 + 3]), correction=1)
+    Tensor(2., dtype=float32)
+    """
+    tensor = as_tensor(x)
+    if not tensor.type.dtype.floating:
+        return cast(var(cast(tensor, float64), axis, correction, keepdims), DEFAULT_FLOAT)
+    centred = square(subtract(tensor, _mean(tensor, axis, keepdims=True)))
+    count = _count(tensor.type, normalize_axes(axis, tensor.ndim))
+    if isinstance(count, Tensor):
+        freedom: Any = maximum(cast(count, tensor.type.dtype) - correction, 0)
+    else:
+        freedom = count - correction if count > correction else 0
+    return divide(sum(centred, axis, keepdims), freedom)
+
+
+@public
+def std(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation over axes (all by default): the square root of `var`.
+
+    Where all elements are equal it is 0, and so is its gradient. Dtypes and errors as for `var`.
+
+    >>> import gtensor as gt
+    >>> gt.std(gt.tensor([1.0, 3.0])), gt.grad(gt.std)(gt.tensor([2.0, 2.0]))
+    (Tensor(1., dtype=float32), Tensor([0., 0.], dtype=float32))
+    """
+    return _root(var(x, axis, correction, keepdims))
+
+
+def _root(x: Tensor) -> Tensor:
+    """The square root, with gradient 0 at 0: the mask of `where` cuts the infinite one off."""
+    return where(x == 0, 0, sqrt(x))
+
+
+@public
+def norm(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The 2-norm of vectors: the root of the sum of squares over axes (all by default).
+
+    x: any shape; floats keep their dtype, bool and integers give float32. The gradient at the zero vector
+    is 0. The elements are scaled by the largest, so squares neither overflow nor vanish. Raises ShapeError
+    for a wrong axis.
+
+    >>> import gtensor as gt
+    >>> gt.norm(gt.tensor([[3e30, 4e30], [0.0, 0.0]]), axis=1)
+    Tensor([5.e+30, 0.e+00], dtype=float32)
+    """
+    tensor = floating(x)
+    axes = normalize_axes(axis, tensor.ndim)
+    if any(tensor.type.shape[i] == 0 for i in axes):
+        return reduce("sum", tensor, axes, keepdims)
+    largest = stop_gradient(max(abs(tensor), axes, keepdims=True))
+    scale = where((largest > 0) & (largest < math.inf), largest, 1)
+    root = _root(sum(square(tensor / scale), axes, keepdims=True)) * scale
+    return root if keepdims else apply("reshape", root, shape=_dropped(tensor.type, axes))
+
+
+def _dropped(type: Type, axes: tuple[int, ...]) -> tuple[int | Dim, ...]:
+    return tuple(n for i, n in enumerate(type.shape) if i not in axes)
