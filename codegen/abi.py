@@ -1,8 +1,8 @@
 """The binary interface as cffi knows it: declarations taken from the headers of templates/, headers for a build.
 
-Comes in: the text of gt_abi.h and gt_frame.h. Goes out: `_abi.py`, cffi's pre-parsed form of these declarations (loading a
-library through it needs no parser and no compiler), and the C headers that a set of sources includes. These
-headers are the only place where the interface is written down. After a change to them:
+Comes in: the text of gt_abi.h and gt_frame.h. Goes out: `_abi.py`, cffi's pre-parsed form of these declarations
+(loading a library through it needs no parser and no compiler), and the C headers that a set of sources includes.
+These headers are the only place where the interface is written down. After a change to them:
 
     python -m gtensor.codegen.abi
 
@@ -41,7 +41,7 @@ _HEAD = '''\
 
 
 def header(name: str) -> str:
-    """The text of a header of templates/."""
+    """The text of a header (or another C file) of templates/."""
     return (TEMPLATES / name).read_text(encoding="utf-8")
 
 

@@ -25,7 +25,7 @@ class Recipe:
     """What is built: `label` names it for people, `text` is all of the key that the caller knows.
 
     `add` are flags after ours, `link` what is linked, both part of the key; `plain` builds without GT_CFLAGS,
-    sanitizers and warnings (for what is not a model); `suffix` ends the library's file name.
+    sanitizers and warnings (for what is not a model).
     """
 
     label: str
@@ -33,7 +33,6 @@ class Recipe:
     add: tuple[str, ...] = ()
     link: tuple[str, ...] = ()
     plain: bool = False
-    suffix: str = ".so"
 
 
 class Workshop:
@@ -70,7 +69,7 @@ class Workshop:
     def base(self, recipe: Recipe) -> str:
         """The part of the key that needs no compiler."""
         options = self.options
-        lines = [f"link {shlex.join(recipe.link)}"]
+        lines = [f"add {shlex.join(recipe.add)}", f"link {shlex.join(recipe.link)}"]
         if not recipe.plain:
             lines += [
                 f"variant {options.variant}",
@@ -103,7 +102,7 @@ class Workshop:
         """
         compiler, key = self.compiler, self.key(recipe)
         with self.cache.draft() as draft:
-            library = f"{identifier(recipe.label)}-{draft.path.name.rpartition('.')[2]}{recipe.suffix}"
+            library = f"{identifier(recipe.label)[:60]}-{draft.path.name.rpartition('.')[2]}.so"
             flags = [*self.flags(recipe), *(f"-I{folder}" for folder in search)]
             link = [*(() if recipe.plain else toolchain.link_flags(compiler, self.options)), *recipe.link]
             try:
@@ -115,9 +114,8 @@ class Workshop:
             self.options.say(4, f"toolchain: {command}")
             if done.output.strip():
                 self.options.say(1, f"toolchain: {recipe.label}: the compiler says:\n{done.output.rstrip()}")
-            return self.cache.publish(
-                draft, key, label=recipe.label, library=library, sources=self._units(sources), command=command
-            )
+            units = [name for name in sources if name.endswith(".c")]
+            return self.cache.publish(draft, key, label=recipe.label, library=library, sources=units, command=command)
 
     def assembly(self, recipe: Recipe, sources: Mapping[str, str]) -> str:
         """The assembly that the compiler makes of the sources; raises as `make` does."""
@@ -127,7 +125,3 @@ class Workshop:
             except CompileError as error:
                 error.directory = draft.keep()
                 raise
-
-    @staticmethod
-    def _units(sources: Mapping[str, str]) -> Sequence[str]:
-        return [name for name in sources if name.endswith(".c")]

@@ -17,9 +17,9 @@ from .abi import TEMPLATES
 from .artefact import Recipe, Workshop
 from .cache import Cache, Entry, tree_digest
 from .check import check
-from .emit import emit
+from .emit import Source, emit
 from .library import ABI_VERSION, Library
-from .memory import plan
+from .memory import Plan, plan
 from .options import Options
 from .program import Program
 from .target import Target
@@ -55,9 +55,7 @@ def build(program: Program, key_text: str, options: Options) -> Library:
     started = time.perf_counter()
     workshop = Workshop(options)
     provider = blas.choose(options, workshop)
-    target = workshop.compiler.target(options.variant)
-    check(program)
-    source = emit(plan(gemm.prepare(program, target, bool(provider))), target)
+    source = write(program, options)
     options.say(4, source.c_source)
     written = time.perf_counter()
     units = {unit.filename: unit.text for unit in source.units}
@@ -69,6 +67,18 @@ def build(program: Program, key_text: str, options: Options) -> Library:
         f"compiled in {done - written:.2f} s",
     )
     return _load(entry, workshop, provider)
+
+
+def place(program: Program, options: Options) -> Plan:
+    """The program checked, with its products assigned and a place for each buffer; raises as `build` does."""
+    workshop = Workshop(options)
+    check(program)
+    return plan(gemm.prepare(program, target(options), bool(blas.choose(options, workshop))))
+
+
+def write(program: Program, options: Options) -> Source:
+    """The C that `build` would compile; raises as `build` does."""
+    return emit(place(program, options), target(options))
 
 
 def load(path: Path, options: Options) -> Library:

@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,9 @@ LINES = 20
 
 WIDTH = 240
 """Characters of such a line."""
+
+POLL = 0.002
+"""Seconds between two looks at several processes."""
 
 
 class ToolchainError(CodegenError):
@@ -75,9 +79,6 @@ class CompileError(ToolchainError):
         )
 
 
-POLL = 0.002
-"""Seconds between two looks at several processes."""
-
 ADVICE = (
     (
         r"\.h\W{0,3}(: No such file| ?(file )?not found)",
@@ -87,8 +88,8 @@ ADVICE = (
     (r"No space left|Disk quota", "the disk is full: gtensor cache prune frees space, GT_CACHE names another folder"),
     (
         r"cannot find|unable to find library|library not found",
-        "the linker lacks a library: install the C library's"
-        " development files (Debian: apt install libc6-dev), or name a complete compiler in GT_CC",
+        "the linker lacks a library: install the C library's development files (Debian: apt install libc6-dev), or"
+        " name a complete compiler in GT_CC",
     ),
     (r"cannot execute|installation problem", "the compiler is incomplete: install it again (Debian: apt install gcc)"),
     (
@@ -138,6 +139,7 @@ def start(command: Sequence[str], draft: Draft, number: int) -> Process:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                process_group=0,
             )
         except OSError as error:
             raise ToolchainError(
@@ -164,16 +166,31 @@ def run_all(commands: Sequence[Sequence[str]], draft: Draft) -> list[Finished]:
             ended = [number for number, process in running.items() if process.popen.poll() is not None]
             if not ended and len(running) > 1:
                 time.sleep(POLL)
-            for number in ended or list(running)[: len(running) == 1]:
+                continue
+            for number in ended or list(running):
                 done[number] = running.pop(number).finished()
                 if done[number].status:
                     return [done[number] for number in sorted(done)]
     finally:
         for process in running.values():
-            with contextlib.suppress(OSError):
-                process.popen.kill()
+            with contextlib.suppress(OSError):  # the driver and the passes it started
+                os.killpg(process.popen.pid, signal.SIGKILL)
             process.popen.wait()
     return [done[number] for number in sorted(done)]
+
+
+WIDTHS: tuple[tuple[frozenset[str], int, int], ...] = (
+    (frozenset({"__AVX512F__"}), 64, 32),
+    (frozenset({"__AVX2__"}), 32, 16),
+    (frozenset({"__SSE2__"}), 16, 16),
+    (frozenset({"__ARM_NEON", "__aarch64__"}), 16, 32),
+    (frozenset({"__ARM_NEON"}), 16, 16),
+    (frozenset(), 4, 16),
+)
+"""Macros that must be defined -> bytes of a vector register, number of registers; the first that fits counts."""
+
+FMA = frozenset({"__FMA__", "__ARM_FEATURE_FMA", "__FP_FAST_FMAF"})
+"""Macros that say that fused multiply-add is one instruction."""
 
 
 @dataclass(frozen=True)
@@ -255,17 +272,3 @@ def write(draft: Draft, sources: Mapping[str, str]) -> list[str]:
     for name, text in sources.items():
         (draft.path / name).write_text(text, encoding="utf-8")
     return [name for name in sources if name.endswith(".c")]
-
-
-WIDTHS: tuple[tuple[frozenset[str], int, int], ...] = (
-    (frozenset({"__AVX512F__"}), 64, 32),
-    (frozenset({"__AVX2__"}), 32, 16),
-    (frozenset({"__SSE2__"}), 16, 16),
-    (frozenset({"__ARM_NEON", "__aarch64__"}), 16, 32),
-    (frozenset({"__ARM_NEON"}), 16, 16),
-    (frozenset(), 4, 16),
-)
-"""Macros that must be defined -> bytes of a vector register, number of registers; the first that fits counts."""
-
-FMA = frozenset({"__FMA__", "__ARM_FEATURE_FMA", "__FP_FAST_FMAF"})
-"""Macros that say that fused multiply-add is one instruction."""

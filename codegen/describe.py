@@ -6,8 +6,8 @@ Law: a helper is written only into a unit that uses it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from .body import FLOATS, fold, neutral
@@ -109,7 +109,7 @@ def helpers(kernels: Iterable[Needy], target: Target) -> dict[str, Any]:
         "fail": ("fail",) in needs,
         "folds": [_fold(*need[1:]) for need in sorted(need for need in needs if need[0] == "fold")],
         "vectors": [_vector(tag, target) for tag in tags if full_tile(tag, target).lanes > 1],
-        "tiles": [_family(tag, tiles, ("rest", tag) in needs, target) for tag in tags],
+        "tiles": [_family(tag, tiles, ("choice", tag) in needs, ("rest", tag) in needs, target) for tag in tags],
         "blas": [
             {"tag": tag, "ctype": DTYPES[tag], "function": _BLAS[tag]} for tag in FLOATS if ("blas", tag) in needs
         ],
@@ -122,7 +122,7 @@ _WORDS = {"sum": "sum", "max": "maximum", "min": "minimum"}
 
 
 def _fold(op: str, tag: str) -> dict[str, Any]:
-    take: Callable[[str, str], str] = lambda so_far, value: fold(op, tag, so_far, value)
+    take = partial(fold, op, tag)
     return {"op": op, "tag": tag, "word": _WORDS[op], "ctype": DTYPES[tag], "first": neutral(op, tag), "take": take}
 
 
@@ -144,15 +144,33 @@ def _multiply_add(tag: str, a: str, b: str, c: str) -> str:
     return f"VFMA({a}, {b}, {c})" if tag in FLOATS else f"gt_add_{tag}({c}, gt_mul_{tag}({a}, {b}))"
 
 
-def _family(tag: str, tiles: Sequence[Tile], rest: bool, target: Target) -> dict[str, Any]:
-    """The tiles of one dtype and the function that chooses among them."""
+def _family(tag: str, tiles: Sequence[Tile], choice: bool, rest: bool, target: Target) -> dict[str, Any]:
+    """The tiles of one dtype, and the function that chooses among them where sizes vary."""
     width = full_tile(tag, target).cols
     last = _multiply_add(tag, "a[ak * p]", "b[bk * p + bn * j]", "tile[j]") if rest else ""
-    params = ["int64_t rows", "int64_t cols", "int64_t k", f"const {DTYPES[tag]} *a", "int64_t am", "int64_t ak"]
-    params += [f"const {DTYPES[tag]} *b", "int64_t bk", "int64_t bn", f"{DTYPES[tag]} *tile"]
-    head = call(f"static void gt_tile_{tag}", params, "")
-    own = [_tile(tile, width) for tile in tiles if tile.dtype == tag]
-    return {"tag": tag, "width": width, "tiles": own, "rest": last, "head": head}
+    own = [tile for tile in tiles if tile.dtype == tag]
+    unused = [] if rest or any(tile.rows > 1 for tile in own) else ["am"]
+    unused += [] if rest or any(tile.cols > 1 for tile in own) else ["bn"]
+    return {
+        "tag": tag,
+        "width": width,
+        "tiles": [_tile(tile, width) for tile in own],
+        "choice": choice,
+        "rest": last,
+        "unused": unused,
+        "head": call(f"static void gt_tile_{tag}", _tile_params(DTYPES[tag]), ""),
+    }
+
+
+def _tile_params(ctype: str) -> list[str]:
+    """The parameters of the function that chooses a tile; a tile takes some of them."""
+    a = [f"const {ctype} *a", "int64_t am", "int64_t ak"]
+    b = [f"const {ctype} *b", "int64_t bk", "int64_t bn"]
+    return ["int64_t rows", "int64_t cols", "int64_t k", *a, *b, f"{ctype} *tile"]
+
+
+def _bare_names(params: Sequence[str]) -> list[str]:
+    return [param.split()[-1].lstrip("*") for param in params]
 
 
 def _tile(tile: Tile, width: int) -> dict[str, Any]:
@@ -160,9 +178,7 @@ def _tile(tile: Tile, width: int) -> dict[str, Any]:
     tag, lanes = tile.dtype, tile.lanes
     ctype = DTYPES[tag]
     vector = f"gt_v_{tag}" if lanes > 1 else VARIABLES[tag]
-    name = f"gt_tile_{tag}_{tile.rows}x{tile.cols}{'_strided' if tile.strided else ''}"
-    params = ["int64_t k", f"const {ctype} *a"] + ["int64_t am"] * (tile.rows > 1) + ["int64_t ak", f"const {ctype} *b"]
-    params += ["int64_t bk"] + ["int64_t bn"] * tile.strided + [f"{ctype} *tile"]
+    params = tile.takes(_tile_params(ctype))
     starts = range(0, tile.cols, lanes)
     first, steps, last = [], [], []
     for row in range(tile.rows):
@@ -179,12 +195,11 @@ def _tile(tile: Tile, width: int) -> dict[str, Any]:
         products = [f"{c} = {_multiply_add(tag, 's', f'b{v}', c)}" for v, (c, _) in enumerate(cells)]
         steps += [f"{', '.join(products[at : at + 4])};" for at in range(0, len(products), 4)]
     loads = [line for v, start in enumerate(starts) for line in _row_of_b(tile, vector, v, start)]
-    wanted = [param.split()[-1].lstrip("*") for param in params]
     return {
         **tile._asdict(),
         "vector": vector,
-        "head": call(f"static void {name}", params, ""),
-        "call": f"{name}({', '.join(wanted)})",
+        "head": call(f"static void {tile.name}", params, ""),
+        "call": f"{tile.name}({', '.join(_bare_names(params))})",
         "pointers": [f"const {ctype} *ap = a + ak * p, *bp = b + bk * p;"],
         "first": first,
         "loads": loads,

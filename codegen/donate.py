@@ -64,7 +64,10 @@ def arrange(program: Program, steps: Sequence[Touches]) -> tuple[tuple[int, ...]
 
 
 def _takeovers(program: Program, steps: Sequence[Touches]) -> list[_Takeover]:
-    """The outputs that no step by itself keeps from lying on their target."""
+    """The outputs that their first writer does not keep from lying on their target.
+
+    A later writer that reads the old value, or any writer that can fail, is found to need the first one.
+    """
     writers: dict[str, list[int]] = {}
     readers: dict[str, list[int]] = {}
     for number, step in enumerate(steps):
@@ -77,16 +80,16 @@ def _takeovers(program: Program, steps: Sequence[Touches]) -> list[_Takeover]:
         if buffer.alias is None or buffer.alias in writers:
             continue
         mine, old = writers.get(buffer.name, []), readers.get(buffer.alias, [])
-        if not mine or any(steps[number].fails for number in mine):
-            continue
-        clashes = set(mine[1:]).intersection(old)
-        if not clashes and may_take_over(steps[mine[0]], buffer.alias, buffer.name):
+        if mine and may_take_over(steps[mine[0]], buffer.alias, buffer.name):
             found.append(_Takeover(buffer.name, mine[0], tuple(number for number in old if number != mine[0])))
     return found
 
 
 def _dependencies(steps: Sequence[Touches]) -> list[list[int]]:
-    """Step -> later steps that must stay behind it: reads after writes, writes after reads and writes."""
+    """Step -> later steps that must stay behind it: reads after writes, writes after reads and writes.
+
+    Scratch memory carries nothing from step to step.
+    """
     after: list[list[int]] = [[] for _ in steps]
     last: dict[str, int] = {}
     since: dict[str, list[int]] = {}
@@ -95,7 +98,7 @@ def _dependencies(steps: Sequence[Touches]) -> list[list[int]]:
             if name in last:
                 after[last[name]].append(number)
             since.setdefault(name, []).append(number)
-        for name in (*step.writes, *step.scratch):
+        for name in step.writes:
             for earlier in (*since.pop(name, ()), *([last[name]] if name in last else [])):
                 if earlier != number:
                     after[earlier].append(number)

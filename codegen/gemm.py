@@ -9,7 +9,7 @@ keeps its own order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -37,6 +37,16 @@ class Tile(NamedTuple):
     cols: int
     lanes: int
     strided: bool
+
+    @property
+    def name(self) -> str:
+        """The function of this size."""
+        return f"gt_tile_{self.dtype}_{self.rows}x{self.cols}{'_strided' if self.strided else ''}"
+
+    def takes(self, args: Sequence[str]) -> list[str]:
+        """Of (rows, cols, k, a, am, ak, b, bk, bn, tile), those that a tile of this size takes."""
+        _, _, k, a, am, ak, b, bk, bn, tile = args
+        return [k, a, *[am] * (self.rows > 1), ak, b, bk, *[bn] * self.strided, tile]
 
 
 def full_tile(dtype: str, target: Target) -> Tile:
@@ -150,7 +160,7 @@ class _Product(Body):
         tile = self.names.new("tile")
         self.code.add(f"{DTYPES[gemm.dtype]} {tile}[{full.rows * full.cols}] = {{0}};")
         for term in gemm.terms:
-            self._need_tiles(term)
+            tiles = self._need_tiles(term)
             self.counters += [i0, "0"]
             a = self.address(term.a)
             self.counters[-2:] = ["0", j0]
@@ -163,7 +173,11 @@ class _Product(Body):
             if isinstance(term.k, Dim):
                 self.code.add(f"if ({extent(term.k)} > 0)")
             args = [rows, cols, extent(term.k), a, *steps[0], b, *steps[1], tile]
-            self._call(f"gt_tile_{gemm.dtype}", args, inner=isinstance(term.k, Dim))
+            if len(tiles) == 1:
+                self._call(tiles[0].name, tiles[0].takes(args), inner=isinstance(term.k, Dim))
+            else:
+                self.needs.add(("choice", gemm.dtype))
+                self._call(f"gt_tile_{gemm.dtype}", args, inner=isinstance(term.k, Dim))
         row = affine([(i, full.cols)]) if i0 == "0" else f"{full.cols} * ({i} - {i0})"
         col = affine([(j, 1), (j0, -1)])
         place = " + ".join(part for part in (row, col) if part != "0") or "0"
@@ -237,22 +251,26 @@ class _Product(Body):
             self.code.add(line)
         self.code.depth -= inner
 
-    def _need_tiles(self, term: Term) -> None:
+    def _need_tiles(self, term: Term) -> list[Tile]:
         """Every size of tile that occurs: whole ones and what remains at the ends."""
         gemm, full = self.gemm, self.full
+        strided = term.b.strides[-1] != 1
+        tiles = [
+            Tile(gemm.dtype, rows, cols, full.lanes, strided and cols > 1)
+            for rows in _sizes(gemm.m, full.rows)
+            for cols in _sizes(gemm.n, full.cols)
+        ]
+        self.needs.update(("tile", tile) for tile in tiles)
         if isinstance(gemm.m, Dim) or isinstance(gemm.n, Dim):
             self.needs.add(("rest", gemm.dtype))
-        strided = term.b.strides[-1] != 1
-        for rows in _sizes(gemm.m, full.rows):
-            for cols in _sizes(gemm.n, full.cols):
-                self.needs.add(("tile", Tile(gemm.dtype, rows, cols, full.lanes, strided and cols > 1)))
+        return tiles
 
 
-def _sizes(length: Extent, step: int) -> set[int]:
+def _sizes(length: Extent, step: int) -> list[int]:
     """The lengths of the pieces of a side; where the last one is known at run time only, single rows serve."""
     if isinstance(length, Dim):
-        return {1, step}
-    return {size for size in (step if length >= step else 0, length % step) if size}
+        return [1, step]
+    return [size for size in (length % step, step if length >= step else 0) if size]
 
 
 _ROUTES = {"tile": _Product.by_tiles, "blas": _Product.by_blas, "none": _Product.by_nothing}

@@ -21,8 +21,8 @@ import numpy as np
 from . import _abi
 from .cexpr import SIZES
 from .errors import CodegenError
-from .program import Dim, Extent, upper
-from .trampoline import Bridge
+from .program import Dim, Extent
+from .trampoline import Bridge, Guard, Stepper
 
 FFI: Any = _abi.ffi
 """cffi's ABI mode: opens libraries and reads descriptions, whatever bridge the calls take."""
@@ -32,6 +32,9 @@ ERR_INDEX: int = FFI.integer_const("GT_ERR_INDEX")
 
 ALIGN = 64
 """Bytes: alignment of states and workspaces."""
+
+STEPPER_INPUTS, STEPPER_RANK = 8, 8
+"""What templates/gt_stepper.c has room for."""
 
 IDLE_CALLS = 16
 """How many calls (with their workspaces) a library keeps for the next that need one."""
@@ -150,7 +153,6 @@ class Call:
         "_args",
         "_dims",
         "_enter_loop",
-        "_ffi",
         "_frame",
         "_from_buffer",
         "_held",
@@ -177,7 +179,7 @@ class Call:
         args.out, args.dims, args.work = self._outputs, self._dims, work
         args.blas = ffi.cast("gt_blas *", library.blas)
         self._held: dict[object, Any] = {"work": work}
-        self._ffi, self._frame, self._args = ffi, frame, args
+        self._frame, self._args = frame, args
         self._from_buffer = ffi.from_buffer
         self._enter_loop = bridge.enter_loop(frame)
         self.library = library
@@ -209,6 +211,10 @@ class Call:
                 raise ValueError(f"dimension {dim.name} is {value}, outside 0 … {dim.bound}")
             self._dims[dim.index] = value
 
+    def dims(self) -> list[int]:
+        """The run-time dimensions as they are set: the bounds, if nothing else was."""
+        return list(self._dims)[:-1]
+
     @property
     def status(self) -> int:
         """What the last call returned: 0 or a GT_ERR_ code."""
@@ -218,6 +224,21 @@ class Call:
     def loss(self) -> float:
         """The loss of the last call of a model that has one."""
         return float(self._args.loss)
+
+    def stepper(self, slots: Sequence[int], otherwise: Stepper, guard: Guard) -> Stepper:
+        """A function of arrays for the inputs `slots`: it runs one step and returns the loss, with no Python between.
+
+        It takes arrays whose dtype and shape are exactly those described, holds `guard` (from `bridge.guard`) while
+        it runs, and leaves the bindings of this call as they are. Other arguments, a guard that is taken and a call
+        that fails go to `otherwise`, which gets the same arguments without the guard and whose result is returned; a
+        failed step is to be run again there to raise its error. All but these inputs must be bound beforehand.
+        """
+        leaves = [self.library.model.inputs[slot] for slot in slots]
+        fixed = all(isinstance(extent, int) for leaf in leaves for extent in leaf.shape)
+        if not fixed or len(leaves) > STEPPER_INPUTS or any(len(leaf.shape) > STEPPER_RANK for leaf in leaves):
+            return otherwise
+        inputs = tuple((slot, DTYPES[leaf.dtype], leaf.shape) for slot, leaf in zip(slots, leaves, strict=True))
+        return self.library.bridge.stepper(self._frame, self, inputs, otherwise, guard)
 
     def failure(self) -> Failure:
         """Why the last call failed."""
@@ -285,7 +306,10 @@ class Loop:
             used = rows[:wanted]
             low, high = (int(used.min()), int(used.max()) + 1) if wanted else (0, 0)
         for slot, leaf in self._leaves.items():
-            row = SIZES[leaf.dtype] * math.prod(upper(e) for e in leaf.shape[1:])
+            rows_of_call, *row_shape = leaf.shape_at(self.call.dims())
+            if rows_of_call != batch:
+                raise ValueError(f"{leaf.name} has {rows_of_call} rows in a call, not {batch}")
+            row = SIZES[leaf.dtype] * math.prod(row_shape)
             if low < 0 or high * row > self.call.held(slot):
                 raise ValueError(f"{leaf.name} has no row {high - 1 if low >= 0 else low}")
         if losses is not None:
@@ -325,7 +349,7 @@ class Library:
         self.bridge = bridge
         self._sources = sources
         try:
-            self._opened = FFI.dlopen(os.fspath(path), FFI.RTLD_NOW | FFI.RTLD_LOCAL)
+            self._opened = FFI.dlopen(os.path.abspath(path), FFI.RTLD_NOW | FFI.RTLD_LOCAL)
             self._pointer = self._opened.gt_model_get()
         except (OSError, FFI.error) as error:
             raise LibraryError(f"{path} cannot be loaded: {error}") from error

@@ -48,8 +48,12 @@ def one_element(buffer: Buffer) -> bool:
 
 
 def row_kernel(kernel: RowKernel, table: Mapping[str, Buffer], same: Same) -> RowKernel:
-    """The kernel with fewer axes and statements; nothing but its accumulators where the space is empty."""
-    if 0 in kernel.space:
+    """The kernel with fewer axes and statements; nothing but its accumulators where it has no rows.
+
+    Rows without elements still run their heads: an empty sum is 0.
+    """
+    heads = any(phase.head for phase in kernel.phases)
+    if 0 in kernel.space[:-1] or (kernel.space[-1] == 0 and not heads):
         return replace(kernel, space=(0,), phases=())
     return _swept(_summed(_merged(_unique(kernel)), table), same)
 

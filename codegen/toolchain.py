@@ -77,7 +77,7 @@ ON_PATH = ("cc", "gcc", "clang")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A compiler command and who named it (`GT_CC`, `CC`, or nobody)."""
+    """A compiler command, its program as a full path, and who named it (`GT_CC`, `CC`, or nobody)."""
 
     command: tuple[str, ...]
     named: str = ""
@@ -88,13 +88,15 @@ def candidates(options: Options) -> list[Candidate]:
     for name, text in (("GT_CC", options.cc), ("CC", os.environ.get("CC", ""))):
         if text.strip():
             words = command(text, name)
-            if shutil.which(words[0]) is None:
+            path = shutil.which(words[0])
+            if path is None:
                 raise ToolchainError(
                     f"{name}={text!r}: there is no program {words[0]!r}\n  PATH: {os.environ.get('PATH', '')}\n"
                     f"  hint: correct {name}, or unset it to use the first of {', '.join(ON_PATH)} on PATH"
                 )
-            return [Candidate(words, name)]
-    found = [Candidate((name,)) for name in ON_PATH if shutil.which(name)]
+            return [Candidate((os.path.abspath(path), *words[1:]), name)]
+    paths = [path for path in map(shutil.which, ON_PATH) if path is not None]
+    found = [Candidate((os.path.abspath(path),)) for path in paths]
     ziglang = importlib.util.find_spec("ziglang")
     if ziglang is not None and ziglang.origin is not None:
         zig = Path(ziglang.origin).parent / "zig"
@@ -105,6 +107,8 @@ def candidates(options: Options) -> list[Candidate]:
 def find(options: Options) -> Compiler:
     """The compiler to use, tried out and identified; raises ToolchainError (CompileError if it fails on the trial).
 
+    Of those that nobody named, one that failed before is tried again only when no other works.
+
     >>> find(Options()).target("native").variant
     'native'
     """
@@ -112,38 +116,44 @@ def find(options: Options) -> Compiler:
         raise ToolchainError(WINDOWS)
     folder = Folder(options.cache, options.say)
     failures: list[ToolchainError] = []
-    for candidate in candidates(options):
+    for candidate in sorted(candidates(options), key=lambda one: folder.recall("failed", about(one, options)) is True):
         try:
             return examine(candidate, options, folder)
         except ToolchainError as error:
             if candidate.named:
                 raise
             options.say(1, f"toolchain: {shlex.join(candidate.command)} does not work: {error}")
+            folder.remember("failed", about(candidate, options), True)
             failures.append(error)
     if failures:
         raise failures[0]
     raise ToolchainError(NOT_FOUND.format(names=", ".join(ON_PATH), path=os.environ.get("PATH", "")))
 
 
+def about(candidate: Candidate, options: Options) -> str:
+    """What a remembered fact on a compiler depends on, read without starting it."""
+    program = os.path.realpath(candidate.command[0])
+    parts = [candidate.command, stamp(program), machine.cpu(), options.words, SELF_TEST, Compiler.__match_args__]
+    return json.dumps(parts)
+
+
 def examine(candidate: Candidate, options: Options, folder: Folder) -> Compiler:
     """What a compiler is: remembered, or found out by trying it."""
-    path = os.path.realpath(shutil.which(candidate.command[0]) or candidate.command[0])
-    about = json.dumps([candidate.command, stamp(path), machine.cpu(), options.words, SELF_TEST])
-    fact = folder.recall("compiler", about)
+    fact = folder.recall("compiler", about(candidate, options))
     if fact is not None and all(stamp(name) == known for name, known in fact["files"].items()):
         fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fact["compiler"].items()}
         return Compiler(**fields)
     with folder.draft() as draft:
         options.say(1, f"toolchain: trying {shlex.join(candidate.command)}")
-        compiler = probe(candidate.command, path, options.words, draft)
+        compiler = probe(candidate.command, options.words, draft)
         try:
             self_test(compiler, candidate, options.words, draft)
         except CompileError as error:
             error.directory = draft.keep()
             raise
-        parts = [path, ask([*compiler.command, "-print-prog-name=cc1"], draft).output.strip()]
+        parts = [compiler.path, ask([*compiler.command, "-print-prog-name=cc1"], draft).output.strip()]
         files = {name: stamp(name) for name in parts if os.path.isabs(name)}
-    folder.remember("compiler", about, {"files": files, "compiler": vars(compiler)})
+    folder.remember("compiler", about(candidate, options), {"files": files, "compiler": vars(compiler)})
     return compiler
 
 
@@ -174,7 +184,7 @@ def ask(command: Sequence[str], draft: Draft) -> Finished:
     return Finished(tuple(command), done.returncode, done.stdout.decode("utf-8", "replace"))
 
 
-def probe(start: tuple[str, ...], path: str, words: tuple[str, ...], draft: Draft) -> Compiler:
+def probe(start: tuple[str, ...], words: tuple[str, ...], draft: Draft) -> Compiler:
     """Ask a compiler who it is and what it makes of this CPU; what it does not answer stays empty."""
     (draft.scratch / "empty.c").write_text("", encoding="utf-8")
     source = f"{draft.scratch.name}/empty.c"
@@ -192,7 +202,7 @@ def probe(start: tuple[str, ...], path: str, words: tuple[str, ...], draft: Draf
     features = sorted(name for name in defined if FEATURE.match(name))
     return Compiler(
         command=start,
-        path=path,
+        path=os.path.realpath(start[0]),
         version=version.splitlines()[0] if version else "",
         machine=ask([*start, "-dumpmachine"], draft).output.strip(),
         flags=flags,

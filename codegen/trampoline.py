@@ -12,7 +12,9 @@ import importlib.util
 import sys
 import sysconfig
 import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,11 +24,12 @@ import _cffi_backend
 from cffi import FFI
 
 from . import _abi
-from .abi import TEMPLATES, declarations
+from .abi import declarations, header
 from .artefact import Recipe, Workshop
 from .compiler import CompileError, ToolchainError
 
-NAME = "_gtensor_trampoline"
+NAME, STEPPER = "_gtensor_trampoline", "_gtensor_stepper"
+"""The two modules in the compiled file: cffi's, and that of templates/gt_stepper.c."""
 
 FUNCTIONS = """\
 int32_t gt_enter(gt_frame *frame);
@@ -54,13 +57,18 @@ LINK = {"darwin": ("-undefined", "dynamic_lookup")}
 """Platform -> what leaves Python's own symbols to be found when the module is loaded."""
 
 
+Stepper = Callable[..., Any]
+Guard = AbstractContextManager[Any]
+
+
 @dataclass(frozen=True)
 class Bridge:
     """How to make frames and enter them. `mode` is `api` or `abi`; `ffi` makes the memory that C sees.
 
     `enter(frame)` gives a function of no arguments that runs the frame's call and returns its status, `step(frame)`
     one that returns the loss or NaN, `enter_loop(frame)` one that takes a `gt_loop *` and returns the status. All
-    release the GIL while C runs, and leave the status in the frame.
+    release the GIL while C runs, and leave the status in the frame. `guard()` makes a lock for `with`, and
+    `stepper(frame, owner, inputs, otherwise, guard)` the function that `Call.stepper` returns.
     """
 
     mode: str
@@ -68,23 +76,33 @@ class Bridge:
     enter: Callable[[Any], Callable[[], int]]
     step: Callable[[Any], Callable[[], float]]
     enter_loop: Callable[[Any], Callable[[Any], int]]
+    guard: Callable[[], Guard]
+    stepper: Callable[[Any, object, tuple[Any, ...], Stepper, Guard], Stepper]
+
+
+def module(name: str, path: Path) -> Any:
+    """An extension module in a file; raises ImportError."""
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_loader(name, loader)
+    if spec is None:
+        raise ImportError(f"no module in {path}")
+    made = importlib.util.module_from_spec(spec)
+    loader.exec_module(made)
+    return made
 
 
 def api_bridge(path: Path) -> Bridge:
     """The bridge through a compiled trampoline; raises ImportError if it does not load."""
-    loader = importlib.machinery.ExtensionFileLoader(NAME, str(path))
-    spec = importlib.util.spec_from_loader(NAME, loader)
-    if spec is None:
-        raise ImportError(f"no module in {path}")
-    module: Any = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    lib = module.lib
+    trampoline, steppers = module(NAME, path), module(STEPPER, path)
+    ffi, lib = trampoline.ffi, trampoline.lib
     return Bridge(
         mode="api",
-        ffi=module.ffi,
+        ffi=ffi,
         enter=lambda frame: partial(lib.gt_enter, frame),
         step=lambda frame: partial(lib.gt_step, frame),
         enter_loop=lambda frame: partial(lib.gt_enter_loop, frame),
+        guard=steppers.Guard,
+        stepper=lambda frame, *rest: steppers.Stepper(int(ffi.cast("intptr_t", frame)), *rest),
     )
 
 
@@ -114,26 +132,30 @@ def abi_bridge() -> Bridge:
 
         return run
 
-    return Bridge(mode="abi", ffi=ffi, enter=enter, step=step, enter_loop=enter_loop)
+    def stepper(frame: Any, owner: object, inputs: tuple[Any, ...], otherwise: Stepper, guard: Guard) -> Stepper:
+        return otherwise
+
+    return Bridge(
+        mode="abi", ffi=ffi, enter=enter, step=step, enter_loop=enter_loop, guard=threading.Lock, stepper=stepper
+    )
 
 
-def recipe() -> Recipe:
-    """What the trampoline is made from: the interface, this Python and this cffi."""
-    python = f"{sys.implementation.cache_tag}{sys.abiflags}"
-    parts = ["trampoline", python, f"cffi {_cffi_backend.__version__}", declarations(), FUNCTIONS, PREAMBLE]
-    link = LINK.get(sys.platform, ())
-    return Recipe("trampoline", "\n".join(parts), FLAGS, link, plain=True, suffix=".abi3.so")
-
-
-def source() -> str:
-    """The C of the trampoline, written by cffi."""
+def sources() -> dict[str, str]:
+    """The C of the two modules; cffi writes its own, which takes its parser a moment."""
     ffi = FFI()
     ffi.cdef(declarations() + FUNCTIONS)
     ffi.set_source(NAME, PREAMBLE, compiler_verbose=0)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trampoline.c"
         ffi.emit_c_code(str(path))
-        return path.read_text(encoding="utf-8")
+        return {path.name: path.read_text(encoding="utf-8"), "gt_stepper.c": header("gt_stepper.c")}
+
+
+def recipe() -> Recipe:
+    """What the trampoline is made from: the interface, this Python and this cffi."""
+    python = f"{sys.implementation.cache_tag}{sys.abiflags} {sysconfig.get_platform()}"
+    parts = [python, f"cffi {_cffi_backend.__version__}", declarations(), FUNCTIONS, PREAMBLE, header("gt_stepper.c")]
+    return Recipe("trampoline", "\n".join(parts), FLAGS, LINK.get(sys.platform, ()), plain=True)
 
 
 def compiled(workshop: Workshop) -> Path:
@@ -151,7 +173,7 @@ def compiled(workshop: Workshop) -> Path:
         if folder.recall("trampoline", about) is not None:
             raise ImportError("the compiler failed on it before")
         try:
-            entry = workshop.make(made, {"trampoline.c": source()}, search=(include,))
+            entry = workshop.make(made, sources(), search=(include,))
         except CompileError:
             folder.remember("trampoline", about, "failed")
             raise

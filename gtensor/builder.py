@@ -71,7 +71,7 @@ class Builder:
         simple = _fold(prim, ins, params, out_types) or _simplify(prim, ins, params, out_types, self.define)
         if simple is not None:
             return (simple,)
-        key = (prim.name, tuple(ins), tuple(sorted(params.items())), out_types)
+        key = (prim.name, tuple(ins), tuple((k, _bits(v)) for k, v in sorted(params.items())), out_types)
         known = self._numbered.get(key)
         if known is not None:
             lines = self.sources[self._row[known[0]]]
@@ -95,6 +95,11 @@ class Builder:
             Eqn(e.prim, e.ins, e.params, e.outs, tuple(lines)) for e, lines in zip(self.eqns, self.sources, strict=True)
         )
         return Graph(self.name, tuple(self.inputs), eqns, tuple(outputs), tuple(output_names))
+
+
+def _bits(value: Any) -> Any:
+    """A parameter as part of a key: 0.0 and -0.0 differ there."""
+    return value.hex() if isinstance(value, float) else value
 
 
 def _fold(prim: Prim, ins: Sequence[Atom], params: Mapping[str, Any], out_types: Sequence[Type]) -> Lit | None:

@@ -2,8 +2,9 @@
 
 A user error names what was done, the user's file and line, and what to do. An internal error names the
 pass or rule and the equation. An error finds the innermost line outside gtensor by itself when it is
-made; where the fault stands elsewhere (an equation's line), `at` says so. Law: every error that a user can cause is a `GTensorError` and also the
-built-in type that a NumPy user would catch (IndexError, TypeError, ValueError).
+made; where the fault stands elsewhere (an equation's line), `at` says so. Law: every error that a user can
+cause is a `GTensorError` and also the built-in type that a NumPy user would catch (IndexError, TypeError,
+ValueError).
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ class GradError(GTensorError, TypeError):
     """A derivative that does not exist: an integer input, a non-scalar loss, an op without a rule."""
 
 
+class GradCheckError(GTensorError, AssertionError):
+    """A derivative that differs from differences of values, found by `gt.check_grads`."""
+
+
 class IndexingError(GTensorError, IndexError):
     """An index out of range, while tracing, in the evaluator, or reported by a compiled call."""
 
@@ -116,6 +121,10 @@ class SignatureError(GTensorError, TypeError):
 
 class DonatedError(GTensorError, RuntimeError):
     """A tensor whose memory was given to a compiled call and overwritten."""
+
+
+class ToolchainError(GTensorError, RuntimeError):
+    """No C compiler, one that fails, or a BLAS that was named and is missing; the message says what was tried."""
 
 
 class InternalError(GTensorError, RuntimeError):

@@ -64,7 +64,7 @@ def lit(value: Any, type: Type) -> Lit:
     Lit(0.5:f32[])
     """
     with np.errstate(all="ignore"):
-        return Lit(np.asarray(value).astype(type.dtype.dtype)[()], type)
+        return Lit(type.dtype.dtype.type(np.asarray(value).astype(type.dtype.dtype)), type)
 
 
 @dataclass(frozen=True, eq=False)

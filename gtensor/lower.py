@@ -146,9 +146,9 @@ class _Lowering:
         )
 
 
-def describe(eqn: Eqn, name_of: Mapping[Var, str]) -> str:
+def describe(eqn: Eqn, name_of: dict[Var, str]) -> str:
     """An equation in one line, with the first user line it came from."""
-    args = [show_atom(a, dict(name_of)) for a in eqn.ins]
+    args = [show_atom(a, name_of) for a in eqn.ins]
     args += [f"{k}={show_param(v)}" for k, v in sorted(eqn.params.items())]
     source = f"  {eqn.source[0].base}:{eqn.source[0].line}" if eqn.source else ""
     return f"{name_of[eqn.out]}: {eqn.out.type} = {eqn.prim.name}({', '.join(args)}){source}"
@@ -347,12 +347,12 @@ class _Statements:
 def _elementwise(k: _Statements, eqn: Eqn) -> None:
     per_row, phase = k.level(eqn.out) == "row", k.phase(eqn)
     args = [k.operand(a, per_row, phase) for a in eqn.ins]
-    first, out = eqn.ins[0].type.dtype, eqn.out.type.dtype
+    operands, out = eqn.ins[-1].type.dtype, eqn.out.type.dtype
     if eqn.prim.place is not None:
         _check_index(k, eqn, args[0], per_row, phase)
-    template = eqn.prim.c_for(first) or "{0}"
+    template = eqn.prim.c_for(operands) or "{0}"
     name = k.define(eqn, phase)
-    expr = cexpr.Expr(template, tuple(args), first.tag, out.tag)
+    expr = cexpr.Expr(template, tuple(args), operands.tag, out.tag)
     k.kernel.add(p.Assign(name, out.tag, expr, k.note(eqn)), per_row, phase)
     k.keep(eqn)
 

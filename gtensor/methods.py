@@ -419,10 +419,7 @@ class TensorMethods:
         """Add the gradient of this scalar to `.grad` of every leaf with `requires_grad` that it depends on."""
         _call("backward", self, gradient)
 
-    def zero_grad(self) -> None:
-        """Forget the accumulated gradient."""
-        self.grad = None
-
     if TYPE_CHECKING:
-        ndim: int
-        grad: Tensor | None
+
+        @property
+        def ndim(self) -> int: ...

@@ -33,6 +33,11 @@ class Step:
     in_keys: tuple[Any, ...]
     out_key: Any
 
+    @property
+    def name(self) -> str:
+        """The primitive's name; a link between recordings has none."""
+        return "" if self.prim is None else self.prim.name
+
 
 @dataclass(frozen=True)
 class Cotangent:
@@ -137,16 +142,16 @@ def pull_back(
         total = sums[step.out_key] if step.out_key in wanted else sums.pop(step.out_key)
         if cause := _cause(step, active, broken):
             start = _start(steps, cause, dict(zip(wanted, variables, strict=True)))
-            raise GradError(
-                f"{_name(cause)} has no derivative; it lies on the path from {describe(start)} to {describe(outputs[0])}",
-                hint="wrap it in gt.stop_gradient",
-                sources=cause.source,
-            )
+            path = f"it lies on the path from {describe(start)} to {describe(outputs[0])}"
+            raise GradError(f"{cause.name} has no derivative; {path}", hint=_CUT, sources=cause.source)
         if any(key in active for key in step.in_keys):
             with sourced(step.source):
                 for key, part in _through(step, total, active, strip):
                     _add(sums, key, part)
     return [sums[key].select() if key in sums else None for key in wanted]
+
+
+_CUT = "wrap it in gt.stop_gradient"
 
 
 def _activity(steps: Sequence[Step], wanted: set[Any]) -> tuple[set[Any], dict[Any, Step]]:
@@ -184,10 +189,6 @@ def _cause(step: Step, active: set[Any], broken: Mapping[Any, Step]) -> Step | N
     if step.prim is not None and step.prim.vjp is None and any(key in active for key in step.in_keys):
         return step
     return next((broken[key] for key in _operands(step) if key in broken), None)
-
-
-def _name(step: Step) -> str:
-    return step.prim.name if step.prim is not None else "a link"
 
 
 def _start(steps: Sequence[Step], end: Step, variables: Mapping[Any, Tensor]) -> Tensor:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,7 +83,7 @@ class Scope:
             assert tensor.atom is not None
             return tensor.atom
         if tensor.scope is not None:
-            _require_open(tensor, self)
+            require_open(tensor, self)
             return self.capture(tensor.atom, tensor, tensor.type, _hint(tensor))
         tensor.require_alive()
         value = tensor if tensor.captured is None else tensor.captured
@@ -262,6 +262,10 @@ class Tensor(TensorMethods):
         self.donated = False
         return self
 
+    def zero_grad(self) -> None:
+        """Forget the accumulated gradient."""
+        self.grad = None
+
     def detach(self) -> Tensor:
         """The same values with no history: what `stop_gradient` gives."""
         return apply("stop_gradient", self)
@@ -291,6 +295,16 @@ def sourced(sources: tuple[Source, ...]) -> Iterator[None]:
         STATE.sources = saved
 
 
+@contextlib.contextmanager
+def in_scope(scope: Scope | None) -> Iterator[None]:
+    """Bind everything inside in that scope of the traces in force, or outside all of them."""
+    saved, STATE.scope = STATE.scope, scope
+    try:
+        yield
+    finally:
+        STATE.scope = saved
+
+
 def no_value(tensor: Tensor, what: str, hint: str) -> TraceError:
     """The error for asking a traced tensor for its numbers."""
     name = _hint(tensor)
@@ -301,7 +315,7 @@ def _hint(tensor: Tensor) -> str:
     return tensor.atom.hint if isinstance(tensor.atom, Var) else ""
 
 
-def _require_open(tensor: Tensor, scope: Scope | None) -> None:
+def require_open(tensor: Tensor, scope: Scope | None) -> None:
     """Refuse a tensor of a trace that has ended or that does not surround this one."""
     while scope is not None:
         if scope is tensor.scope:
@@ -357,8 +371,8 @@ def _literal(value: float | int | bool, type_: Type) -> Tensor:
 
 def _from_data(value: Any) -> Array:
     """A fresh array from nested lists or an array-like, Python numbers taking the default dtypes."""
-    if any(isinstance(leaf, Tensor) and leaf.data is None for leaf in _leaves(value)):
-        raise TraceError("a list of traced tensors is no array", hint="use gt.stack")
+    if any(isinstance(leaf, Tensor) and (leaf.data is None or leaf.levels) for leaf in _leaves(value)):
+        raise TraceError("a list of traced or recorded tensors is no array", hint="use gt.stack")
     try:
         array = np.array(value)
     except (ValueError, TypeError) as error:
@@ -419,7 +433,7 @@ def _explain(error: GTensorError, prim: Prim, tensors: Sequence[Tensor]) -> None
 def _evaluate(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any]) -> Tensor:
     for tensor in tensors:
         if tensor.data is None:
-            _require_open(tensor, None)
+            require_open(tensor, None)
     out_type = resolve(prim.type(*(t.type for t in tensors), **params))
     arrays = [t.require_alive() for t in tensors]
     with np.errstate(all="ignore"):
@@ -447,18 +461,18 @@ def recorded(tensor: Tensor, record: Record) -> Tensor:
     return Tensor(tensor.type, tensor.data, record=record)
 
 
-_PREPARE = {
-    "float": lambda dtype: dtype if dtype.floating else DEFAULT_FLOAT,
-    "boolean": lambda dtype: bool_,
-    "integer": lambda dtype: _require_integer(dtype),
-    "same": lambda dtype: dtype,
-}
-
-
 def _require_integer(dtype: DType) -> DType:
     if dtype.floating:
         raise DTypeError("takes integers or bool, not floats")
     return dtype
+
+
+_PREPARE: Mapping[str, Callable[[DType], DType]] = {
+    "float": lambda dtype: dtype if dtype.floating else DEFAULT_FLOAT,
+    "boolean": lambda dtype: bool_,
+    "integer": _require_integer,
+    "same": lambda dtype: dtype,
+}
 
 
 def _meet(prim: Prim, tensors: list[Tensor]) -> list[Tensor]:

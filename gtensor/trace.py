@@ -268,7 +268,7 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     >>> import gtensor as gt
     >>> print(trace(lambda x, w: gt.tanh(x @ w), gt.spec((2, 3)), gt.spec((3, 4))))
     graph lambda(x: f32[2,3], w: f32[3,4]):
-      t0: f32[2,4] = matmul(x, w, ta=False, tb=False)
+      t0: f32[2,4] = matmul(x, w, ta=False, tb=False)...
       t1: f32[2,4] = tanh(t0)
       return t1
     """

@@ -38,7 +38,7 @@
  *   hypot         0.51 own      0.70 libm
  *
  * The figures bound the largest error seen, in units in the last place of the exact result: float32 over every
- * 37th bit pattern (pow, hypot and atan2: 4e5 pairs and more), float64 at some 50000 points, with and without
+ * 37th bit pattern (pow, hypot and atan2: 4e5 pairs and more), float64 at 25000 points and more, with and without
  * fused multiply-add. own: formulas as written below, their polynomials fitted with the Remez exchange in 50
  * digits to the function named beside them. libm: the C library's double function, here glibc 2.36; log_sigmoid
  * and softplus in float64 are formulas of ours around its log1p.

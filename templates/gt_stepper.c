@@ -1,21 +1,87 @@
-/* gt_stepper.c: one step from Python with nothing of Python in between.
+/* gt_stepper.c: one step from Python with nothing of Python in between, and the lock that goes with it.
+ *
+ * A Guard is a lock for `with`. It costs next to nothing while it is free; who finds it taken sleeps and looks again.
+ * In a child after fork it is free, whatever thread of the parent held it.
  *
  * A Stepper belongs to a gt_frame whose other arguments are bound. Called with arrays, it checks that each has the
  * expected dtype (the same object) and shape and is C-contiguous, points the frame's inputs at them, runs the call
  * without the GIL and returns the loss as a float; then the frame's inputs are what they were. Anything else -- another
- * number of arguments, an array that does not fit, a lock that somebody holds, a call that fails -- goes to
+ * number of arguments, an array that does not fit, a Guard that somebody holds, a call that fails -- goes to
  * `otherwise`, a Python function of the same arguments, which sorts it out. A failed call leaves a model's state as it
  * was, so that `otherwise` may run it again to raise the error.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 #include <stddef.h>
 #include <structmember.h>
+#include <time.h>
 
 #include "gt_frame.h"
 
 #define MAX_INPUTS 8
 #define MAX_RANK 8
+
+/* What a Guard holds while it is taken: another number in each process of a chain of forks, and never 0. */
+static uint32_t mark = 1;
+
+static void after_fork(void) { mark += 2; }
+
+typedef struct {
+    PyObject_HEAD
+    uint32_t taken;
+} Guard;
+
+static int guard_try(Guard *self) {
+    uint32_t seen = __atomic_load_n(&self->taken, __ATOMIC_RELAXED);
+    return seen != mark && __atomic_compare_exchange_n(&self->taken, &seen, mark, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+static void guard_free(Guard *self) { __atomic_store_n(&self->taken, 0, __ATOMIC_RELEASE); }
+
+static PyObject *guard_enter(Guard *self, PyObject *Py_UNUSED(none)) {
+    struct timespec pause = {0, 2000};
+    while (!guard_try(self)) {
+        Py_BEGIN_ALLOW_THREADS
+        nanosleep(&pause, NULL);
+        Py_END_ALLOW_THREADS
+        if (PyErr_CheckSignals() < 0)
+            return NULL;
+        if (pause.tv_nsec < 500000)
+            pause.tv_nsec *= 2;
+    }
+    return Py_NewRef(Py_None);
+}
+
+static PyObject *guard_exit(Guard *self, PyObject *Py_UNUSED(error)) {
+    guard_free(self);
+    return Py_NewRef(Py_None);
+}
+
+static void guard_dealloc(PyObject *self) {
+    PyTypeObject *type = Py_TYPE(self);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef guard_methods[] = {
+    {"__enter__", (PyCFunction)guard_enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)guard_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot guard_slots[] = {{Py_tp_methods, guard_methods}, {Py_tp_dealloc, guard_dealloc}, {0, NULL}};
+
+static PyType_Spec guard_spec = {
+    .name = "_gtensor_stepper.Guard",
+    .basicsize = sizeof(Guard),
+    .flags = Py_TPFLAGS_DEFAULT,
+    .slots = guard_slots,
+};
+
+typedef struct {
+    PyObject *guard_type;
+} State;
 
 typedef struct {
     int64_t slot;
@@ -30,8 +96,8 @@ typedef struct {
     gt_frame *frame;
     PyObject *owner; /* keeps the frame alive */
     PyObject *otherwise;
-    PyObject *acquire, *release; /* methods of the lock */
-    PyObject *dtype_name;        /* the string "dtype" */
+    Guard *guard;
+    PyObject *dtype_name; /* the string "dtype" */
     Py_ssize_t count;
     Input inputs[MAX_INPUTS];
 } Stepper;
@@ -87,25 +153,15 @@ static int step(Stepper *self, PyObject *const *arguments, double *loss) {
 
 static PyObject *stepper_call(PyObject *object, PyObject *const *arguments, size_t flags, PyObject *names) {
     Stepper *self = (Stepper *)object;
-    if (self->acquire == NULL) {
+    int done = 0;
+    double loss = 0;
+    if (self->otherwise == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "a step that the garbage collector took apart");
         return NULL;
     }
-    if (names != NULL || PyVectorcall_NARGS(flags) != self->count)
-        return PyObject_Vectorcall(self->otherwise, arguments, flags, names);
-    PyObject *now[] = {NULL, Py_False}; /* the first place is the callee's to use */
-    PyObject *got = PyObject_Vectorcall(self->acquire, now + 1, 1 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
-    if (got == NULL)
-        return NULL;
-    int ours = got == Py_True, done = 0;
-    double loss = 0;
-    Py_DECREF(got);
-    if (ours) {
+    if (names == NULL && PyVectorcall_NARGS(flags) == self->count && guard_try(self->guard)) {
         done = step(self, arguments, &loss);
-        PyObject *released = PyObject_CallNoArgs(self->release);
-        if (released == NULL)
-            return NULL;
-        Py_DECREF(released);
+        guard_free(self->guard);
     }
     return done ? PyFloat_FromDouble(loss) : PyObject_Vectorcall(self->otherwise, arguments, flags, names);
 }
@@ -139,11 +195,12 @@ static int fill(Stepper *self, PyObject *inputs) {
 }
 
 static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
-    static char *keywords[] = {"frame", "owner", "inputs", "otherwise", "lock", NULL};
+    static char *keywords[] = {"frame", "owner", "inputs", "otherwise", "guard", NULL};
     unsigned long long frame;
-    PyObject *owner, *inputs, *otherwise, *lock;
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "KOO!OO", keywords, &frame, &owner, &PyTuple_Type, &inputs,
-                                     &otherwise, &lock))
+    PyObject *owner, *inputs, *otherwise, *guard;
+    State *state = PyType_GetModuleState(type);
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "KOO!OO!", keywords, &frame, &owner, &PyTuple_Type, &inputs,
+                                     &otherwise, state->guard_type, &guard))
         return NULL;
     Stepper *self = (Stepper *)type->tp_alloc(type, 0);
     if (self == NULL)
@@ -152,10 +209,9 @@ static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->frame = (gt_frame *)(uintptr_t)frame;
     self->owner = Py_NewRef(owner);
     self->otherwise = Py_NewRef(otherwise);
-    self->acquire = PyObject_GetAttrString(lock, "acquire");
-    self->release = PyObject_GetAttrString(lock, "release");
+    self->guard = (Guard *)Py_NewRef(guard);
     self->dtype_name = PyUnicode_InternFromString("dtype");
-    if (self->acquire == NULL || self->release == NULL || self->dtype_name == NULL || fill(self, inputs) < 0) {
+    if (self->dtype_name == NULL || fill(self, inputs) < 0) {
         Py_DECREF(self);
         return NULL;
     }
@@ -166,8 +222,7 @@ static int stepper_traverse(Stepper *self, visitproc visit, void *arg) {
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(self->owner);
     Py_VISIT(self->otherwise);
-    Py_VISIT(self->acquire);
-    Py_VISIT(self->release);
+    Py_VISIT(self->guard);
     for (Py_ssize_t k = 0; k < self->count; k++)
         Py_VISIT(self->inputs[k].dtype);
     return 0;
@@ -175,8 +230,7 @@ static int stepper_traverse(Stepper *self, visitproc visit, void *arg) {
 
 static int stepper_clear(Stepper *self) {
     Py_CLEAR(self->otherwise);
-    Py_CLEAR(self->acquire);
-    Py_CLEAR(self->release);
+    Py_CLEAR(self->guard);
     Py_CLEAR(self->dtype_name);
     for (Py_ssize_t k = 0; k < self->count; k++)
         Py_CLEAR(self->inputs[k].dtype);
@@ -211,12 +265,29 @@ static PyType_Spec stepper_spec = {
 };
 
 static int module_exec(PyObject *module) {
+    static int watching = 0;
+    State *state = PyModule_GetState(module);
+    if (!watching && pthread_atfork(NULL, NULL, after_fork) == 0)
+        watching = 1;
+    state->guard_type = PyType_FromModuleAndSpec(module, &guard_spec, NULL);
+    if (state->guard_type == NULL || PyModule_AddObjectRef(module, "Guard", state->guard_type) < 0)
+        return -1;
     PyObject *type = PyType_FromModuleAndSpec(module, &stepper_spec, NULL);
     if (type == NULL)
         return -1;
     int failed = PyModule_AddObjectRef(module, "Stepper", type);
     Py_DECREF(type);
     return failed;
+}
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg) {
+    Py_VISIT(((State *)PyModule_GetState(module))->guard_type);
+    return 0;
+}
+
+static int module_clear(PyObject *module) {
+    Py_CLEAR(((State *)PyModule_GetState(module))->guard_type);
+    return 0;
 }
 
 static PyModuleDef_Slot module_slots[] = {
@@ -230,7 +301,10 @@ static PyModuleDef_Slot module_slots[] = {
 static PyModuleDef module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_gtensor_stepper",
+    .m_size = sizeof(State),
     .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
 };
 
 PyMODINIT_FUNC PyInit__gtensor_stepper(void) { return PyModuleDef_Init(&module); }

@@ -29,10 +29,11 @@ LAYERS = {
     "L0": "types ir tree errors config",
     "L1": "builder prim",
     "L2": "tensor methods trace pullback grad batch interp show check gradcheck",
-    "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.layout ops.assemble ops.create ops.contract ops.conv ops.index
-             ops.sort ops.random ops.control ops.linalg""",
+    "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
+             ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.control
+             ops.linalg""",
     "L4": """passes passes.cut passes.views passes.algebra passes.gemm passes.scan_hoist passes.recompute passes.dce
-             nn nn.functions nn.cells nn.layers optim""",
+             nn nn.activations nn.normalization nn.functions nn.losses nn.cells nn.layers optim""",
     "L5": "fuse lower",
     "L6": "gtensor api stages report cli resident train demo doctor",
 }

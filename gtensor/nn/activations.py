@@ -54,7 +54,7 @@ def silu(x: Any, /) -> Tensor:
 
     >>> import gtensor as gt
     >>> gt.silu(gt.tensor([-100.0, 0.0, 100.0]))
-    Tensor([-3.7835e-42,  0.0000e+00,  1.0000e+02], dtype=float32)
+    Tensor([-3.784e-42,  0.000e+00,  1.000e+02], dtype=float32)
     """
     tensor = as_tensor(x)
     return tensor * sigmoid(tensor)
@@ -68,7 +68,7 @@ def log_sigmoid(x: Any, /) -> Tensor:
 
     >>> import gtensor as gt
     >>> gt.log_sigmoid(gt.tensor([-1000.0, 0.0, 30.0]))
-    Tensor([-1.0000000e+03, -6.9314718e-01, -9.3576229e-14], dtype=float32)
+    Tensor([-1.000000e+03, -6.931472e-01, -9.357623e-14], dtype=float32)
     """
     return -softplus(-as_tensor(x))
 

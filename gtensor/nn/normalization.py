@@ -10,11 +10,106 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..errors import DTypeError, OptionError, ShapeError
-from ..ops.arithmetic import stop_gradient, where
-from ..ops.reduce import Axis, max, sum
+from ..errors import OptionError, ShapeError
+from ..ops.arithmetic import isfinite, stop_gradient, where
+from ..ops.reduce import Axis, max, reduce, sum
 from ..ops.statistics import floating, mean
-from ..ops.transcendental import exp, isfinite, log, reciprocal, rsqrt, square
+from ..ops.transcendental import exp, log, reciprocal, rsqrt, square
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor
-from ..types import Type, normalize_axes, show_shapes
+from ..types import normalize_axes, show_shapes
+
+
+def shifted(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """x less the largest element over axes, which counts as a constant: exp of it does not overflow."""
+    if any(x.type.shape[i] == 0 for i in axes):
+        return x
+    return x - stop_gradient(max(x, axes, keepdims=True))
+
+
+@public
+def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
+    """exp(x) over its sum along an axis (or several, or all for None), without overflow.
+
+    x: any shape but 0-d, the shape of the result; integers give the default float. An element -inf gives
+    exactly 0; a row of nothing but -inf, or with +inf, gives NaN. Raises ShapeError for a wrong axis.
+
+    >>> import gtensor as gt
+    >>> gt.softmax(gt.tensor([1000.0, 1000.0, -gt.inf]))
+    Tensor([0.5, 0.5, 0. ], dtype=float32)
+    """
+    tensor = floating(x)
+    axes = normalize_axes(axis, tensor.ndim)
+    powers = exp(shifted(tensor, axes))
+    return powers * reciprocal(sum(powers, axes, keepdims=True))
+
+
+@public
+def log_softmax(x: Any, /, axis: Axis = -1) -> Tensor:
+    """The logarithm of `softmax`, without overflow, and finite where the softmax rounds to 0.
+
+    x, axis and errors as for `softmax`.
+
+    >>> import gtensor as gt
+    >>> gt.log_softmax(gt.tensor([0.0, 1000.0]))
+    Tensor([-1000.,     0.], dtype=float32)
+    """
+    tensor = floating(x)
+    axes = normalize_axes(axis, tensor.ndim)
+    scores = shifted(tensor, axes)
+    return scores - log(sum(exp(scores), axes, keepdims=True))
+
+
+@public
+def logsumexp(x: Any, /, axis: Axis = -1, keepdims: bool = False) -> Tensor:
+    """The logarithm of the sum of exp(x) along an axis (or several, or all for None), without overflow.
+
+    x: any shape but 0-d; integers give the default float. Where all elements are -inf, and along an empty
+    axis, it is -inf, and the gradient is 0. Raises ShapeError for a wrong axis.
+
+    >>> import gtensor as gt
+    >>> gt.logsumexp(gt.tensor([[1000.0, 1000.0], [-gt.inf, -gt.inf]]))
+    Tensor([1000.6932,      -inf], dtype=float32)
+    """
+    tensor = floating(x)
+    axes = normalize_axes(axis, tensor.ndim)
+    if any(tensor.type.shape[i] == 0 for i in axes):
+        return reduce("sum", tensor, axes, keepdims) - math.inf
+    largest = stop_gradient(max(tensor, axes, keepdims=True))
+    shift = where(isfinite(largest), largest, 0)
+    total = sum(exp(tensor - shift), axes, keepdims=True)
+    result = where(total == 0, -math.inf, log(total)) + shift
+    if keepdims:
+        return result
+    return apply("reshape", result, shape=tuple(n for i, n in enumerate(tensor.type.shape) if i not in axes))
+
+
+def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
+    """Each row less its mean, over the root of its variance plus eps, times weight, plus bias.
+
+    x: [..., n], the shape of the result; weight, bias: [n]. With more axes in weight (or bias) a row is
+    that many last axes of x. The variance is two-pass and uncorrected. Integers give the default float.
+    Raises ShapeError where weight or bias does not have the row's shape, OptionError for a negative eps.
+    Source: Ba, Kiros and Hinton, Layer Normalization, 2016.
+
+    >>> import gtensor as gt
+    >>> gt.nn.layer_norm(gt.tensor([[1.0, 3.0], [5.0, 5.0]]))
+    Tensor([[-0.999995,  0.999995],
+            [ 0.      ,  0.      ]], dtype=float32)
+    """
+    if isinstance(eps, (int, float)) and not eps >= 0:
+        raise OptionError(f"layer_norm: eps must not be negative, as {eps} is")
+    tensor = floating(x)
+    scale, shift = (None if p is None else as_tensor(p) for p in (weight, bias))
+    rank = next((p.ndim for p in (scale, shift) if p is not None), 1)
+    row = tensor.type.shape[tensor.ndim - rank :]
+    for name, parameter in (("weight", scale), ("bias", shift)):
+        if (parameter is not None and parameter.type.shape != row) or not 0 < rank <= tensor.ndim:
+            given = "no weight" if parameter is None else f"{name} {parameter.type}"
+            raise ShapeError(f"layer_norm: {given} does not fit rows of {tensor.type}: {show_shapes([row])}")
+    axes = tuple(range(tensor.ndim - rank, tensor.ndim))
+    centred = tensor - mean(tensor, axes, keepdims=True)
+    result = centred * rsqrt(mean(square(centred), axes, keepdims=True) + eps)
+    if scale is not None:
+        result = result * scale
+    return result if shift is None else result + shift

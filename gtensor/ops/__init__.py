@@ -4,6 +4,30 @@ One record per operation: type rule, NumPy rule, derivative, batch rule, C form 
 together, grouped by what kind of loop the operations are.
 """
 
-from . import arithmetic, assemble, contract, create, index, layout, reduce, transcendental
+from . import (
+    arithmetic,
+    arrange,
+    assemble,
+    contract,
+    create,
+    index,
+    layout,
+    products,
+    reduce,
+    statistics,
+    transcendental,
+)
 
-__all__ = ["arithmetic", "assemble", "contract", "create", "index", "layout", "reduce", "transcendental"]
+__all__ = [
+    "arithmetic",
+    "arrange",
+    "assemble",
+    "contract",
+    "create",
+    "index",
+    "layout",
+    "products",
+    "reduce",
+    "statistics",
+    "transcendental",
+]

@@ -15,6 +15,7 @@ from ..errors import DTypeError, ShapeError
 from ..prim import Placement, Prim, Sample, public, register
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Shape, Type, extent_bound, normalize_axis, promote, show_shapes
+from .arithmetic import cast_array
 from .layout import ALL, add_extents, expand_dims, flatten
 from .records import move_axis, uniform
 
@@ -32,7 +33,9 @@ def _pad_type(x: Type, shape: Shape, start: Extents, step: Extents, value: float
     return x.with_shape(shape)
 
 
-def _pad_array(x: Array, shape: Shape, start: Extents, step: Extents, value: float) -> Array:
+def _pad_array(
+    x: Array, shape: tuple[int, ...], start: tuple[int, ...], step: tuple[int, ...], value: float
+) -> Array:
     out = np.full(shape, value, x.dtype)
     places = [
         slice(a, a + (n - 1) * k + 1, k) if n else slice(0, 0) for a, k, n in zip(start, step, x.shape, strict=True)
@@ -41,7 +44,9 @@ def _pad_array(x: Array, shape: Shape, start: Extents, step: Extents, value: flo
     return out
 
 
-def _pad_batch(args: Sequence[Tensor], at: Sequence[int | None], shape: Any, start: Any, step: Any, value: float) -> tuple[Tensor, int]:  # fmt: skip
+def _pad_batch(
+    args: Sequence[Tensor], at: Sequence[int | None], shape: Shape, start: Extents, step: Extents, value: float
+) -> tuple[Tensor, int]:
     x = move_axis(args[0], at[0], 0, len(shape))
     return apply("pad", x, shape=(x.shape[0], *shape), start=(0, *start), step=(1, *step), value=value), 0
 
@@ -56,14 +61,21 @@ def _pad_vjp(
     return (apply("slice", g, start=start, stop=stop, step=step),)
 
 
+def _pad_sample(
+    inner: tuple[int, ...], shape: Shape, start: Extents, step: Extents, value: float, dtypes: tuple[str, ...] = ("f",)
+) -> Sample:
+    params = {"shape": shape, "start": start, "step": step, "value": value}
+    return Sample((uniform(shape=inner),), params, dtypes=dtypes)
+
+
 register(
     Prim(
         "pad", "assemble", _pad_type, _pad_array, vjp=_pad_vjp, mask="move", batch=_pad_batch,
         place=lambda x, shape, start, step, value: Placement(value, ((start, step),)), exact=True,
         samples=(
-            Sample((uniform(shape=(2, 3)),), {"shape": (4, 6), "start": (1, 0), "step": (1, 2), "value": 0.0}, dtypes=ALL),
-            Sample((uniform(shape=(3,)),), {"shape": (5,), "start": (2,), "step": (1,), "value": 1.0}),
-            Sample((uniform(shape=(0,)),), {"shape": (2,), "start": (0,), "step": (1,), "value": 2.0}),
+            _pad_sample((2, 3), (4, 6), (1, 0), (1, 2), 0.0, ALL),
+            _pad_sample((3,), (5,), (2,), (1,), 1.0),
+            _pad_sample((0,), (2,), (0,), (1,), 2.0),
         ),
         flops=0, doc="A filled array with the operand written at start + step * i.",
     )
@@ -73,6 +85,8 @@ register(
 @public
 def pad(x: Any, pad_width: Any, /, constant_values: float = 0.0) -> Tensor:
     """x with constant borders; `pad_width` is (before, after) for all axes or one such pair per axis.
+
+    Raises ShapeError for a negative width, and where a run-time axis would grow.
 
     >>> import gtensor as gt
     >>> pad(gt.tensor([1.0, 2.0]), (1, 0))
@@ -87,22 +101,23 @@ def pad(x: Any, pad_width: Any, /, constant_values: float = 0.0) -> Tensor:
         for n, w in zip(tensor.type.shape, widths, strict=True)
     )
     start = tuple(int(w[0]) for w in widths)
-    return apply("pad", tensor, shape=shape, start=start, step=(1,) * tensor.ndim, value=float(constant_values))
+    value = cast_array(np.asarray(constant_values), tensor.dtype).item()
+    return apply("pad", tensor, shape=shape, start=start, step=(1,) * tensor.ndim, value=value)
 
 
 def _concat_type(*types: Type, axis: int) -> Type:
     if len({t.dtype for t in types}) != 1:
         raise DTypeError("arrays of different dtypes")
     first = types[0]
+    if len({(t.ndim, t.shape[:axis], t.shape[axis + 1 :]) for t in types}) != 1:
+        raise ShapeError(f"shapes differ elsewhere than along axis {axis}")
+    total = 0
     for t in types:
-        if t.ndim != first.ndim or any(
-            i != axis and a != b for i, (a, b) in enumerate(zip(t.shape, first.shape, strict=True))
-        ):
-            raise ShapeError(f"shapes differ elsewhere than along axis {axis}")
-        if isinstance(t.shape[axis], Dim):
+        extent = t.shape[axis]
+        if isinstance(extent, Dim):
             raise ShapeError(f"arrays cannot be joined along the run-time axis {axis}")
-    total = sum(extent_bound(t.shape[axis]) for t in types)
-    return first.with_shape([total if i == axis else n for i, n in enumerate(first.shape)])
+        total += extent
+    return first.with_shape([*first.shape[:axis], total, *first.shape[axis + 1 :]])
 
 
 def _starts(types: Sequence[Any], axis: int) -> list[int]:
@@ -113,7 +128,7 @@ def _starts(types: Sequence[Any], axis: int) -> list[int]:
 def _concat_vjp(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Sequence[Any]:
     def part(x: Tensor, at: int) -> Any:
         start = tuple(at if i == axis else 0 for i in range(g.ndim))
-        stop = tuple(at + n if i == axis else n for i, n in enumerate(x.type.shape))
+        stop = tuple(at + extent_bound(n) if i == axis else n for i, n in enumerate(x.type.shape))
         return lambda: apply("slice", g, start=start, stop=stop, step=(1,) * g.ndim)
 
     return [part(x, at) for x, at in zip(xs, _starts([x.type for x in xs], axis), strict=True)]

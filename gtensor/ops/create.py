@@ -14,15 +14,27 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..prim import Prim, Sample, public, register
-from ..tensor import STATE, Tensor, apply, as_tensor, cast, concrete, frozen
+from ..tensor import Tensor, apply, as_tensor, cast, concrete, frozen, in_scope
 from ..trace import to_array
-from ..types import DEFAULT_FLOAT, DType, Shape, Type, as_dtype, float32, float64, int64, resolve, type_of
+from ..types import (
+    DEFAULT_FLOAT,
+    DType,
+    Shape,
+    Type,
+    as_dtype,
+    float32,
+    float64,
+    int64,
+    resolve,
+    show_shapes,
+    type_of,
+)
 from .layout import as_shape
 
 Array = np.ndarray[Any, Any]
 
 
-def _iota_array(shape: Shape, axis: int, dtype: DType) -> Array:
+def _iota_array(shape: tuple[int, ...], axis: int, dtype: DType) -> Array:
     line = np.arange(shape[axis]).astype(dtype.dtype)
     return np.broadcast_to(line.reshape([-1 if i == axis else 1 for i in range(len(shape))]), shape)
 
@@ -80,11 +92,8 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
 
 def apply_cast(array: Array, dtype: DType) -> Array:
     """An array converted by gtensor's rule, outside any trace."""
-    saved, STATE.scope = STATE.scope, None
-    try:
+    with in_scope(None):
         return cast(concrete(np.array(array)), dtype).numpy()
-    finally:
-        STATE.scope = saved
 
 
 @public
@@ -192,9 +201,13 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = floa
 def randn(*shape: Any, seed: int, dtype: Any = float32) -> Tensor:
     """Standard normal numbers from a seed (NumPy's PCG64): the same numbers for the same seed.
 
+    The result is concrete, also inside a trace, so its extents are constants.
+
     >>> bool((randn(3, seed=1) == randn(3, seed=1)).all())
     True
     """
     extents = as_shape(shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
-    drawn = np.random.default_rng(seed).standard_normal(extents)
-    return tensor(drawn, dtype)
+    constant = tuple(n for n in extents if isinstance(n, int))
+    if len(constant) != len(extents):
+        raise ShapeError(f"randn: {show_shapes([extents])} has a run-time extent")
+    return tensor(np.random.default_rng(seed).standard_normal(constant), dtype)

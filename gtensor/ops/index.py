@@ -15,7 +15,8 @@ from ..errors import DTypeError, IndexingError, ShapeError
 from ..prim import Bounds, Indexing, Input, Prim, Sample, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Dim, Type, int64, normalize_axis
+from ..types import Dim, Type, bool_, int64, normalize_axis
+from .layout import slice_length
 from .records import batch_elementwise, move_axis, same_type, uniform
 
 Array = np.ndarray[Any, Any]
@@ -68,7 +69,7 @@ def _index_add_type(x: Type, index: Type, values: Type, axis: int) -> Type:
 
 def _index_add_array(x: Array, index: Array, values: Array, axis: int) -> Array:
     out = x.copy()
-    at = (slice(None),) * axis + (wrapped(index, x.shape[axis]),)
+    at: Any = (slice(None),) * axis + (wrapped(index, x.shape[axis]),)
     np.add.at(out, at, values)
     return out
 
@@ -167,12 +168,14 @@ def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
 
 
 def require_constant_in_range(index: Tensor, size: Any) -> Tensor:
-    """The index, a strong integer; raises IndexingError at once when it is a literal out of range."""
-    if index.type.dtype.kind not in "iu":
-        raise DTypeError(f"indices must be integers, not {index.type.dtype}")
-    if index.atom is not None and index.data is not None and isinstance(size, int):
+    """The index, a strong integer; raises IndexingError at once when it is constant and out of range.
+
+    A captured array is no constant: it is read at each call.
+    """
+    _require_integers(index.type)
+    if index.data is not None and index.captured is None and isinstance(size, int):
         wrapped(index.data, size)
-    return cast(index, index.type.dtype) if not index.type.weak else cast(index, int64)
+    return cast(index, int64) if index.type.weak else index
 
 
 # ---- gather and scatter along an axis --------------------------------------------------------------------
@@ -200,9 +203,10 @@ def _scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
 
 def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
     out = x.copy()
-    places = list(np.indices(index.shape, sparse=True))
+    places: list[Array] = list(np.indices(index.shape, sparse=True))
     places[axis] = wrapped(index, x.shape[axis])
-    np.add.at(out, tuple(places), values)
+    at: Any = tuple(places)
+    np.add.at(out, at, values)
     return out
 
 
@@ -216,6 +220,7 @@ def _along_batch(name: str) -> Any:
 
 
 _ALONG = Input(values=[[2, 0, -1], [1, 1, 0]], dtype=int64)
+_ROW = Input(values=[[2, 0, -1]], dtype=int64)
 
 register(
     Prim(
@@ -225,7 +230,7 @@ register(
         batch=_along_batch("gather"), place=_along_place, exact=True,
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG), {"axis": 1}, dtypes=("f", "i", "u", "b")),
-            Sample((uniform(shape=(3, 3)), Input(values=[[2, 0, -1]], dtype=int64)), {"axis": 0}),
+            Sample((uniform(shape=(3, 3)), _ROW), {"axis": 0}),
         ),
         flops=0, doc="Elements along an axis, one place per element of the index.",
     )
@@ -237,7 +242,7 @@ register(
         batch=_along_batch("scatter_add"), place=lambda x, index, v, axis: _along_place(x, index, axis),
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i")),
-            Sample((uniform(shape=(3, 3)), Input(values=[[2, 0, -1]], dtype=int64), uniform(shape=(1, 3))), {"axis": 0}),
+            Sample((uniform(shape=(3, 3)), _ROW, uniform(shape=(1, 3))), {"axis": 0}),
         ),
         flops=1, doc="An array with values added along an axis, one place per value.",
     )
@@ -323,35 +328,39 @@ register(
 
 @public
 def getitem(x: Any, key: Any, /) -> Tensor:
-    """x[key] for integers, slices, ellipsis, None, and one integer array.
+    """x[key] for integers, slices, ellipsis, None, and one integer array, as in NumPy.
 
-    Raises IndexError for an integer out of range, DTypeError for a boolean mask (use `where`).
+    Raises IndexError for an integer out of range or too many of them, DTypeError for a boolean mask and
+    for two arrays.
+
+    >>> import gtensor as gt
+    >>> gt.arange(6).reshape(2, 3)[:, ::-2]
+    Tensor([[2, 0],
+            [5, 3]], dtype=int64)
     """
     tensor = as_tensor(x)
-    parts = _full_key(key if isinstance(key, tuple) else (key,), tensor.ndim)
+    given = key if isinstance(key, tuple) else (key,)
     start: list[Any] = []
     stop: list[Any] = []
     step: list[int] = []
     flips: list[int] = []
     shape: list[Any] = []
     arrays: list[tuple[int, Tensor]] = []
-    axis = 0
-    for part in parts:
+    for part in _full_key(given, tensor.ndim):
         if part is None:
             shape.append(1)
             continue
-        n = tensor.type.shape[axis]
-        a, b, k, flipped = _bounds(part, n) if not _is_array(part) else (0, n, 1, False)
-        start.append(a)
-        stop.append(b)
-        step.append(k)
-        if flipped:
-            flips.append(axis)
-        if _is_array(part):
-            arrays.append((len(shape), as_tensor(part)))
-        if isinstance(part, slice) or _is_array(part):
-            shape.append(n if isinstance(n, Dim) else max(0, -((a - b) // k)) if b > a else 0)
-        axis += 1
+        if is_array := _is_array(part):
+            arrays.append((len(shape), _index(part)))
+        n = tensor.type.shape[len(start)]
+        first, last, stride, reverse = _bounds(slice(None) if is_array else part, n)
+        if reverse:
+            flips.append(len(start))
+        if is_array or isinstance(part, slice):
+            shape.append(n if isinstance(n, Dim) else slice_length(first, last, stride))
+        start.append(first)
+        stop.append(last)
+        step.append(stride)
     out = apply("slice", tensor, start=tuple(start), stop=tuple(stop), step=tuple(step))
     if flips:
         out = apply("flip", out, axes=tuple(flips))
@@ -360,6 +369,9 @@ def getitem(x: Any, key: Any, /) -> Tensor:
         raise DTypeError("x[key] takes one integer array", hint="take along one axis after the other")
     for at, index in arrays:
         out = take(out, index, axis=at)
+        if _is_split(given):
+            order = range(at, at + index.ndim)
+            out = apply("transpose", out, axes=(*order, *(i for i in range(out.ndim) if i not in order)))
     return out
 
 
@@ -369,12 +381,25 @@ def _is_array(part: Any) -> bool:
     return isinstance(part, (list, np.ndarray))
 
 
+def _index(part: Any) -> Tensor:
+    index = as_tensor(part)
+    if index.type.dtype == bool_:
+        raise DTypeError("x[key] does not take a boolean mask", hint="use gt.where, which keeps the shape")
+    return index
+
+
+def _is_split(key: tuple[Any, ...]) -> bool:
+    """Whether integers and arrays stand apart in a key: NumPy then puts the array's axes in front."""
+    places = [i for i, part in enumerate(key) if not (part is None or part is Ellipsis or isinstance(part, slice))]
+    return places[-1] - places[0] >= len(places)
+
+
 def _full_key(key: tuple[Any, ...], ndim: int) -> list[Any]:
     """The key with its ellipsis spelled out, one entry per axis beside the new ones."""
-    used = len([k for k in key if k is not None and k is not Ellipsis])
+    used = sum(k is not None and k is not Ellipsis for k in key)
     if used > ndim:
         raise IndexingError(f"{used} indices for an array with {ndim} axes")
-    if len([k for k in key if k is Ellipsis]) > 1:
+    if sum(k is Ellipsis for k in key) > 1:
         raise IndexingError("an index can have one ellipsis")
     fill = [slice(None)] * (ndim - used)
     at = next((i for i, k in enumerate(key) if k is Ellipsis), None)

@@ -64,8 +64,8 @@ def _broadcast_batch(args: Sequence[Tensor], axes: Sequence[int | None], shape: 
 
 register(
     Prim(
-        "broadcast", "view", _broadcast_type, lambda x, shape: np.broadcast_to(x, shape), vjp=_broadcast_vjp, mask="any",
-        batch=_broadcast_batch, strides=_broadcast_strides, exact=True,
+        "broadcast", "view", _broadcast_type, lambda x, shape: np.broadcast_to(x, shape), vjp=_broadcast_vjp,
+        mask="any", batch=_broadcast_batch, strides=_broadcast_strides, exact=True,
         simplify=lambda ins, define, shape: ins[0] if ins[0].type.shape == shape else None,
         samples=(
             Sample((uniform(shape=(3, 1)),), {"shape": (2, 3, 4)}, dtypes=ALL),
@@ -391,7 +391,8 @@ def flip(x: Any, /, axis: Any = None) -> Tensor:
 # ---- slice ----------------------------------------------------------------------------------------------
 
 
-def _slice_length(start: int, stop: int, step: int) -> int:
+def slice_length(start: int, stop: int, step: int) -> int:
+    """How many elements start:stop:step has, for a positive step."""
     return max(0, -((start - stop) // step)) if stop > start else 0
 
 
@@ -405,7 +406,7 @@ def _slice_type(x: Type, start: Extents, stop: Extents, step: Extents) -> Type:
         elif not (0 <= first <= n and 0 <= last <= n and stride > 0):
             raise ShapeError(f"slice {first}:{last}:{stride} does not fit an axis of {n}")
         else:
-            shape.append(_slice_length(first, last, stride))
+            shape.append(slice_length(first, last, stride))
     return x.with_shape(shape)
 
 

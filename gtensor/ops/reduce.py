@@ -149,6 +149,10 @@ def _same(name: str) -> Any:
     return rule
 
 
+def _bool_type(x: Type, axis: tuple[int, ...]) -> Type:
+    return Type(_reduced(x, axis), bool_)
+
+
 def _no_vjp(*args: Any, **params: Any) -> Sequence[Any]:
     return (None,)
 
@@ -169,11 +173,14 @@ _reduction(
     "min", lambda x, axis: np.min(x, axis=axis), _same("min"), _extreme_vjp, empty=False, exact=True,
     doc="Smallest value over axes.",
 )  # fmt: skip
-for _name, _numpy in (("any", np.any), ("all", np.all)):
-    _reduction(
-        _name, lambda x, axis, f=_numpy: f(x, axis=axis), lambda x, axis: Type(_reduced(x, axis), bool_), _no_vjp,
-        zero=True, exact=True, dtypes=("b",), doc=f"Whether {_name} elements over axes are true.",
-    )  # fmt: skip
+_reduction(
+    "any", lambda x, axis: np.any(x, axis=axis), _bool_type, _no_vjp, zero=True, exact=True, dtypes=("b",),
+    doc="Whether any element over axes is true.",
+)  # fmt: skip
+_reduction(
+    "all", lambda x, axis: np.all(x, axis=axis), _bool_type, _no_vjp, zero=True, exact=True, dtypes=("b",),
+    doc="Whether all elements over axes are true.",
+)  # fmt: skip
 
 
 def _arg_type(x: Type, axis: tuple[int, ...]) -> Type:

@@ -151,12 +151,24 @@ def test_the_usual_accesses_are_recognised():
     assert within_row(use(8, 0, at=3, phase=1), use(8, 1))
     assert not within_row(use(8, 1), use(8, 1))
     assert not within_row(use(8, 1, at=1, phase=1), use(8, 1))
+    anywhere = use(8, 1)._replace(access=Access("x", (8, 1), 0, (("v", 1),)), bounds={"v": (0, 1)})
+    assert not within_row(use(8, 1, phase=1), anywhere)
     assert same_element(use(8, 1), use(8, 1, position=1))
     assert same_element(use(8, 1, position=5), use(8, 1, phase=1))
     assert same_element(use(8, 3, space=(4, 1), body=False), use(8, 0, space=(4, 1)))
     assert not same_element(use(8, 1), use(8, 1))
     assert not same_element(use(8, 1, phase=1), use(8, 1))
     assert not same_element(use(8, 1, kind="operand"), use(8, 1, phase=1))
+
+
+def test_extents_between_the_corners_count():
+    # 2 + 5 > 2 * 3 - 1: the first extent at which the range of v is not empty decides.
+    late = Use(Access("x", (0,), 5, (("v", 1),)), (1,), "load", 0, True, 0, None, {"v": (2, B)})
+    assert not inside(late, Buffer("x", "f32", (replace(B, factor=2),), "work"))
+    # Inside at 1, 2 and 12, outside from 3 to 11, since the size grows with the square.
+    wide = replace(B, bound=12)
+    square = Use(Access("x", (replace(wide, factor=11), 25)), (wide, wide), "load", 0, True, 0, None)
+    assert not inside(square, Buffer("x", "f32", (wide, wide, 12), "work"))
 
 
 def test_contiguous_strides():

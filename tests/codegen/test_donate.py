@@ -229,6 +229,35 @@ def test_copies_of_run_time_extents():
         )
 
 
+def test_the_order_changes_as_little_as_it_can():
+    steps = [chain("early", "g", "y"), update(), chain("mid", "g", "z"), checks("late"), chain("last", "g", "u")]
+    outputs = [out(name, SHAPE, slot) for slot, name in enumerate("yzu")]
+    planned = plan(make([*DONATED, inp("idx", (4,), 1, "i64"), *outputs], steps))
+    assert names(planned.program.steps) == ["early", "mid", "late", "k", "last"]
+
+
+def test_what_is_read_is_not_overwritten_before():
+    first = kernel("first", (32,), store("h", "1.0f", 1))
+    read = kernel("read", (32,), load("a", "h", 1), load("b", "w_new", 1), add("c", "a", "b"), store("y", "c", 1))
+    again = kernel("again", (32,), store("h", "2.0f", 1))
+    program = make(
+        [*DONATED, inp("idx", (4,), 1, "i64"), work("h", SHAPE), out("y", SHAPE), out("z", SHAPE, 1)],
+        [first, update(), read, again, chain("last", "h", "z"), checks("late")],
+    )
+    check(program)
+    planned = plan(program)
+    assert names(planned.program.steps) == ["first", "late", "k", "read", "again", "last"]
+
+
+def test_a_program_that_commits_by_itself_gets_no_second_copy():
+    commit = kernel("commit", (32,), load("a", "w_new", 1), store("w", "a", 1))
+    program = make(DONATED, [update(), commit])
+    check(program)
+    planned = plan(program)
+    assert planned.program is program
+    assert planned.places["w_new"] == Place("work", -1, 0)
+
+
 def test_names_of_copies_are_new():
     bad = kernel("copy_w_new", (4, 8), load("a", "w", 8, -1, at=7), store("w_new", "a", 8, 1))
     planned = plan(make(DONATED, [bad]))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import sys
 import threading
 import weakref
 from pathlib import Path
@@ -182,6 +184,169 @@ def test_step_gives_nan_for_a_failed_call_only(library):
     assert isinstance(failure.error(), IndexError)
 
 
+def stepping(library, otherwise=None, slots=(1, 2)):
+    """A stepper over a bound call, its guard, and the state."""
+    state = library.new_state()
+    call, *_ = bound(library, state)
+    guard = library.bridge.guard()
+
+    def slow(*arrays):
+        with guard:
+            for slot, array in zip(slots, arrays, strict=True):
+                call.set_input(slot, array)
+            if call.call():
+                raise call.failure().error()
+            return call.loss
+
+    return call.stepper(slots, otherwise or slow, guard), guard, state, call
+
+
+def test_a_stepper_gives_what_the_long_way_gives(library):
+    step, _, state, _ = stepping(library)
+    by_calls = library.new_state()
+    x, w, index, nothing = arguments()
+    for scale in range(5):
+        loss = step(w * np.float32(scale), index)
+        y, _ = library.call([x, w * np.float32(scale), index, nothing], state=by_calls)
+        assert loss == y.sum(dtype=np.float64)
+    np.testing.assert_array_equal(state, by_calls)
+
+
+def test_a_stepper_leaves_the_bindings_alone(library):
+    step, _, _, call = stepping(library)
+    if library.bridge.mode == "abi":
+        return  # its long way binds
+    before = bytes(library.bridge.ffi.buffer(call._inputs))
+    step(np.zeros(3, np.float32), np.array([1, 1]))
+    assert bytes(library.bridge.ffi.buffer(call._inputs)) == before
+
+
+W, INDEX = arguments()[1:3]
+ODD = [
+    (W.astype(np.float64), INDEX),
+    (W.astype(">f4"), INDEX),
+    (W.astype(np.int32), INDEX),
+    (W[:2], INDEX),
+    (W.reshape(3, 1), INDEX),
+    (np.repeat(W, 2)[::2], INDEX),
+    (W[0], INDEX),
+    ([1.0, 2.0, 3.0], INDEX),
+    (memoryview(W), INDEX),
+    (None, INDEX),
+    (W, INDEX.astype(np.int32)),
+    (W,),
+    (W, INDEX, W),
+    (),
+]
+
+
+@pytest.mark.parametrize("arrays", ODD, ids=lambda arrays: str(len(arrays)))
+def test_what_a_stepper_does_not_take_goes_the_other_way(library, arrays):
+    seen = []
+    step, _, state, _ = stepping(library, lambda *arrays: seen.append(arrays) or "other")
+    assert step(*arrays) == "other"
+    assert len(seen) == 1 and all(a is b for a, b in zip(seen[0], arrays, strict=True))
+    assert library.state_views(state)[0] == 0
+
+
+def test_what_a_stepper_takes_does_not_go_the_other_way(library):
+    step, *_ = stepping(library, lambda *arrays: "other")
+    frozen = W.copy()
+    frozen.flags.writeable = False
+    for w in (W, frozen, np.zeros(9, np.float32)[3:6], W.view(np.ndarray)):
+        assert isinstance(step(w, INDEX), float) == (library.bridge.mode == "api")
+
+
+def test_keywords_go_the_other_way(library):
+    step, *_ = stepping(library, lambda **named: named)
+    assert step(w=1) == {"w": 1}
+
+
+def test_a_failing_step_raises_where_the_other_way_does(library):
+    step, guard, state, _ = stepping(library)
+    with pytest.raises(IndexError, match="index 9 is out of range in picked"):
+        step(W, np.array([9, 0]))
+    with guard:
+        assert library.state_views(state)[0] == 0
+
+
+def test_a_taken_guard_sends_the_other_way(library):
+    step, guard, *_ = stepping(library, lambda *arrays: "other")
+    with guard:
+        assert step(W, INDEX) == "other"
+    assert (step(W, INDEX) != "other") == (library.bridge.mode == "api")
+
+
+def test_steps_of_several_threads_exclude_each_other(library):
+    step, _, state, _ = stepping(library)
+    zero, wrong_dtype = np.zeros(3, np.float32), np.zeros(2, np.int64)
+
+    def work():
+        for n in range(500):
+            step(zero if n % 3 else zero.copy(), wrong_dtype)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert library.state_views(state)[0] == 2000
+
+
+def test_a_stepper_leaks_nothing_and_can_be_collected(library):
+    class Other:
+        def __call__(self, *arrays):
+            return "other"
+
+    other = Other()
+    other.step = stepping(library, other)[0]
+    before = [sys.getrefcount(thing) for thing in (W, W.dtype, INDEX, INDEX.dtype, other, other.step)]
+    for _ in range(100):
+        other.step(W, INDEX)
+        other.step(W[:2], INDEX)
+        other.step(W)
+    after = [sys.getrefcount(thing) for thing in (W, W.dtype, INDEX, INDEX.dtype, other, other.step)]
+    assert before == after
+    gone = weakref.ref(other)
+    del other
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_guard_that_a_thread_held_is_free_after_fork(library):
+    if library.bridge.mode == "abi":
+        return  # a threading.Lock: its owner takes care
+    guard = library.bridge.guard()
+    with guard:
+        pid = os.fork()
+        if pid == 0:
+            with guard:
+                os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_who_waits_for_a_guard_can_be_interrupted(library):
+    if library.bridge.mode == "abi":
+        return
+    guard = library.bridge.guard()
+
+    class Signalled(Exception):
+        pass
+
+    def handler(number, frame):
+        raise Signalled
+
+    held = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with guard, pytest.raises(Signalled), guard:
+            pass
+    finally:
+        signal.signal(signal.SIGALRM, held)
+    with guard:
+        pass
+
+
 def test_outputs_and_state_must_be_writable_and_contiguous(library):
     call = library.acquire()
     frozen = np.zeros((4, 3), np.float32)
@@ -262,6 +427,7 @@ def test_loop_stops_and_fails_at_a_step(library):
         ({"rows": np.array([0, 1, 2])}, "rows must be a contiguous int64 array of at least 4"),
         ({"rows": np.arange(4, dtype=np.int32)}, "rows must be a contiguous int64"),
         ({"rows": np.arange(8)[::2]}, "rows must be a contiguous int64"),
+        ({"batch": 3}, "x has 2 rows in a call, not 3"),
         ({"losses": np.empty(1)}, "losses must be a contiguous float64 array of at least 2"),
         ({"stop": np.zeros(1)}, "stop must be a contiguous int32"),
     ],
@@ -271,7 +437,7 @@ def test_loop_refuses_what_lies_outside_the_data(library, asked, message):
     call, *_ = bound(library, state, 2)
     call.set_input(0, np.zeros((6 if "first" in asked else 10, 3), np.float32))
     with pytest.raises(ValueError, match=message):
-        Loop(call, [True, False, False, False]).run(2, 2, **asked)
+        Loop(call, [True, False, False, False]).run(2, **{"batch": 2, **asked})
     assert library.state_views(state)[0] == 0
 
 

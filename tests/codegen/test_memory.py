@@ -204,6 +204,9 @@ NOT_IN_PLACE = {
     "read per row, written per element": phases(
         "k", (4, 8), ((load("a", "old", 8, 0),), (store("new", "a", 8, 0), Reduce("m", "f32", "sum", "a")))
     ),
+    "read per element, written per row": phases(
+        "k", (4, 8), ((), (load("a", "old", 8, 0), Reduce("m", "f32", "sum", "a"))), ((store("new", "m", 8, 0),), ())
+    ),
     "summed into": kernel(
         "k", (4, 8), load("a", "old", 8, 1), sums("new", "a", 8, 1), accumulators=[Accumulator("new", "sum")]
     ),

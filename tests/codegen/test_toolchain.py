@@ -59,7 +59,7 @@ def make(options, sources=None, recipe=RECIPE):
 @pytest.mark.parametrize("name", COMPILERS)
 def test_the_compilers_here_work_and_say_what_they_are(cache, name):
     found = toolchain.find(Options(cache=cache, cc=name))
-    assert found.command == (name,)
+    assert found.command == (shutil.which(name),)
     assert bool(found.runtime) == (name == "clang")
     assert re.search(r"\d+\.\d+", found.version) and found.machine.count("-") >= 2
     target = found.target("native")
@@ -95,19 +95,27 @@ def test_the_order_of_the_search(cache, tmp_path, monkeypatch):
         compiler_at(folder / name)
     asked = Options(cache=cache)
     monkeypatch.setattr(toolchain, "ON_PATH", ("cc", "gcc", "clang"))
-    assert toolchain.find(asked).command == ("cc",)
+    assert toolchain.find(asked).command == (str(folder / "cc"),)
     monkeypatch.setenv("CC", "theirs")
-    assert toolchain.find(asked).command == ("theirs",)
-    assert toolchain.find(Options(cache=cache, cc="mine -O1")).command == ("mine", "-O1")
+    assert toolchain.find(asked).command == (str(folder / "theirs"),)
+    assert toolchain.find(Options(cache=cache, cc="mine -O1")).command == (str(folder / "mine"), "-O1")
+    monkeypatch.chdir(tmp_path)
+    assert toolchain.find(Options(cache=cache, cc="bin/mine")).command == (str(folder / "mine"),)
 
 
 def test_a_compiler_that_was_not_named_and_fails_is_passed_over(cache, tmp_path, monkeypatch):
-    script(tmp_path / "cc", "exit 1")
+    script(tmp_path / "cc", f"echo >> {tmp_path / 'tried'}; exit 1")
+    compiler_at(tmp_path / "gcc")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     lines = []
-    found = toolchain.find(Options(cache=cache, debug=1, log=lines.append))
-    assert found.command == ("gcc",) or found.command == ("clang",)
-    assert any("cc does not work" in line for line in lines)
+    options = Options(cache=cache, debug=1, log=lines.append)
+    assert toolchain.find(options).command == (str(tmp_path / "gcc"),)
+    assert any(f"{tmp_path / 'cc'} does not work" in line for line in lines)
+    (tmp_path / "tried").unlink()
+    assert toolchain.find(options).command == (str(tmp_path / "gcc"),)
+    assert not (tmp_path / "tried").exists(), "tried again although another works"
+    compiler_at(tmp_path / "cc")
+    assert toolchain.find(options).command == (str(tmp_path / "cc"),)
 
 
 @pytest.mark.parametrize("variable", ["GT_CC", "CC"])
@@ -358,8 +366,19 @@ def test_assembly(cache, variant):
 def test_the_first_failure_ends_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(compiler_module.machine, "jobs", lambda: 2)
     started = time.monotonic()
+    (tmp_path / "drafts").mkdir()
+    driver = script(tmp_path / "driver", f"sleep 60 & echo $! > {tmp_path / 'pass'}; wait")
     with Draft(tmp_path) as draft:
-        done = run_all([["sleep", "60"], ["false"], ["sleep", "60"]], draft)
+        waits = f"while [ ! -s {tmp_path / 'pass'} ]; do sleep 0.01; done; exit 1"
+        done = run_all([[str(driver)], ["sh", "-c", waits], ["sleep", "60"]], draft)
+        assert [process.status for process in done] == [1]
+        deadline = time.monotonic() + 5
+        while Path(f"/proc/{(tmp_path / 'pass').read_text().strip()}/stat").exists() and time.monotonic() < deadline:
+            if " Z " in Path(f"/proc/{(tmp_path / 'pass').read_text().strip()}/stat").read_text():
+                break
+            time.sleep(0.01)
+        assert time.monotonic() < deadline, "what the driver started is still running"
+        done = run_all([["false"], ["sleep", "60"]], draft)
         assert [(process.command, process.status) for process in done] == [(("false",), 1)]
         assert time.monotonic() - started < 10
         done = run_all([["echo", str(n)] for n in range(9)], draft)

@@ -1,0 +1,271 @@
+"""`gt.compile`: a Python function as compiled C, one specialisation per signature.
+
+Comes in: a function, the names of donated and static arguments. Goes out: a callable with the same arguments and
+results. Laws: what it computes is what the function computes; results are fresh memory unless donated; arrays
+that the function captured are read at each call; inside a trace, and on tensors that record, the Python function
+itself runs. Calls from several threads, and after a fork, do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+from .calls import Inputs, Outputs, Wanted, adapted, bind, normal
+from .donation import Donation, pairs
+from .errors import OptionError, SignatureError, TraceError
+from .calls import Wiring
+from .stages import Compiled, Inspected, Lowered, Settings, Traced
+from .tensor import STATE, Tensor
+from .trace import Signature, leaf_type, split_arguments, trace_call
+
+MISS = object()
+"""What `Executable.run` gives for arguments that it does not take."""
+
+
+class Executable(Inspected):
+    """A function compiled for one signature; call it with arguments of that signature.
+
+    Made by `step.trace(…).lower().compile()`. Python numbers take the dtype of a 0-d argument. Raises SignatureError
+    for arguments of another structure, shape or dtype, IndexError for an index out of range, DonatedError for a
+    tensor that was donated before.
+
+    >>> import gtensor as gt
+    >>> double = gt.compile(lambda x: x * 2).trace(gt.spec(("B", 2), max={"B": 8})).lower().compile()
+    >>> double(gt.ones((3, 2))).shape
+    (3, 2)
+    """
+
+    def __init__(self, fn: Callable[..., Any], compiled: Compiled, donate: Sequence[str]) -> None:
+        traced, library = compiled.traced.call, compiled.library
+        graph, alias = traced.graph, compiled.traced.wiring.alias
+        count = len(graph.inputs) - len(traced.captured)
+        self.compiled = compiled
+        self.fn = fn
+        self.inputs = Inputs(graph.name, traced.signature, traced.captured, [v.type for v in graph.inputs[count:]])
+        aliases = [alias.get(i, -1) for i in range(len(graph.outputs))]
+        self.outputs = Outputs([atom.type for atom in graph.outputs], aliases, traced.out_structure)
+        self.donation = Donation(traced, donate) if donate else None
+        self.library = library
+        self._dims = [dim.name for dim in library.model.dims]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if STATE.scope is None:
+            leaves = self.inputs.leaves((args, kwargs))
+            if leaves is not None:
+                if (result := self.run(leaves)) is not MISS:
+                    return result
+                if any(map(_records, (*leaves, *self.captured))):
+                    return self.fn(*args, **kwargs)
+                fitted = [adapted(leaf, want) for leaf, want in zip(leaves, self.inputs.wanted, strict=True)]
+                if (result := self.run(fitted)) is not MISS:
+                    return result
+            raise self.inputs.refusal((args, kwargs))
+        return self.fn(*args, **kwargs)
+
+    @property
+    def captured(self) -> tuple[Any, ...]:
+        """The arrays and tensors that the function reads besides its arguments."""
+        return self.compiled.traced.call.captured
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """The result for leaves of the arguments, or MISS if they do not fit."""
+        arrays = self.inputs.take(leaves)
+        if arrays is None:
+            return MISS
+        dims: dict[str, int] = {}
+        if self._dims:
+            found = self.inputs.extents(arrays)
+            if found is None:
+                return MISS
+            dims = found
+        donation = self.donation
+        if donation is not None:
+            donation.prepare(leaves, arrays)
+        call = self.library.acquire()
+        try:
+            bind(call, arrays)
+            results = self.outputs.bind(call, arrays, dims)
+            if dims:
+                call.set_dims([dims[name] for name in self._dims])
+            if call.call():
+                raise self.compiled.error(call.failure())
+        finally:
+            self.library.release(call)
+        if donation is not None:
+            donation.finish(leaves)
+        return self.outputs.tensors(results)
+
+
+class CompiledFunction(Inspected):
+    """A function that is compiled for each signature it is called with; made by `gt.compile`.
+
+    `.trace(*args)` gives the first stage for arguments or specs: `.trace(…).lower().compile()` compiles ahead of time.
+    `.graph`, `.kernels`, `.c_source`, `.memory` and `.assembly` show the specialisation that was used last.
+    """
+
+    def __init__(self, fn: Callable[..., Any], donate: Sequence[str], static: Sequence[str]) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.donate = tuple(donate)
+        self.static = tuple(static)
+        self._known: dict[Any, Executable] = {}
+        self._recent: tuple[Executable, ...] = ()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if STATE.scope is None:
+            for executable in self._recent:
+                leaves = executable.inputs.leaves((args, kwargs))
+                if leaves is not None and (result := executable.run(leaves)) is not MISS:
+                    if executable is not self._recent[0]:
+                        self._use(executable)
+                    return result
+            return self._dispatch(args, kwargs)
+        return self.fn(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<compiled function {getattr(self.fn, '__name__', self.fn)}, {len(self._known)} signatures>"
+
+    @property
+    def compiled(self) -> Compiled:  # type: ignore[override]
+        """The last stage of the specialisation that was used last; raises SignatureError if there is none."""
+        if not self._recent:
+            name = getattr(self.fn, "__name__", "the function")
+            raise SignatureError(
+                f"{name} is not compiled yet: that happens at the first call",
+                hint="call it, or compile ahead of time: .trace(…).lower().compile()",
+            )
+        return self._recent[0].compiled
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The first stage for arguments like these: arrays, tensors, numbers, `gt.spec`, or pytrees of them.
+
+        The function that `.lower().compile()` then gives also serves later calls of this one that fit it.
+        Raises TraceError, ShapeError and DTypeError as `gt.trace` does.
+        """
+        leaves, signature = split_arguments(self.fn, args, kwargs, self.static)
+        return self._trace(leaves, signature)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """`trace(…).lower()`."""
+        return self.trace(*args, **kwargs).lower()
+
+    def _trace(self, leaves: Sequence[Any], signature: Signature) -> Traced:
+        settings, started = Settings.now(), time.perf_counter()
+        traced = trace_call(self.fn, leaves, signature)
+        wiring = Wiring(alias=pairs(traced, self.donate))
+        return Traced(traced, wiring, settings, time.perf_counter() - started, self._adopt)
+
+    def _adopt(self, compiled: Compiled) -> Executable:
+        """Keep a compiled specialisation for later calls."""
+        executable = Executable(self.fn, compiled, self.donate)
+        self._known[compiled.traced.call.signature.key] = executable
+        self._use(executable)
+        return executable
+
+    def _use(self, executable: Executable) -> None:
+        """Put a specialisation first among those that a call tries."""
+        others = (other for other in self._recent if other is not executable and other in self._known.values())
+        self._recent = (executable, *others)[:RECENT]
+
+    def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that none of the recent specialisations takes as it is."""
+        leaves, signature = split_arguments(self.fn, args, kwargs, self.static)
+        if any(map(_records, leaves)):
+            return self.fn(*args, **kwargs)
+        executable = self._find(signature)
+        if executable is None:
+            for leaf, type_, name in zip(leaves, signature.types, signature.names, strict=True):
+                _require_value(leaf, type_ is not None, name)
+            executable = self._trace(leaves, signature).lower().compile()
+        if any(map(_records, executable.captured)):
+            return self.fn(*args, **kwargs)
+        plain = executable.inputs.leaves((args, kwargs))
+        result = MISS if plain is None else executable.run([normal(leaf) for leaf in plain])
+        if result is MISS:
+            raise executable.inputs.refusal((args, kwargs))
+        self._use(executable)
+        return result
+
+    def _find(self, signature: Signature) -> Executable | None:
+        """The specialisation for a signature: its own, or one with a run-time extent that it fits."""
+        own = self._known.get(signature.key)
+        if own is not None:
+            return own
+        for executable in self._known.values():
+            inputs = executable.inputs
+            if inputs.dynamic and inputs.signature.structure == signature.structure:
+                if inputs.takes(signature.types, signature.statics):
+                    return executable
+        return None
+
+
+RECENT = 8
+"""How many specialisations a call tries one after another before it looks up its signature."""
+
+
+def _records(leaf: Any) -> bool:
+    """Whether a leaf makes a compiled function run as Python: a traced tensor, or one whose history is recorded."""
+    if not isinstance(leaf, Tensor) or leaf.donated:
+        return False
+    return leaf.data is None or leaf.record is not None or leaf.requires_grad
+
+
+def _require_value(leaf: Any, traced: bool, name: str) -> None:
+    if traced and leaf_type(leaf) is not None and not isinstance(leaf, Tensor) and hasattr(leaf, "__gt_leaf__"):
+        raise TraceError(
+            f"{name} is a spec, not an array", hint="give specs to .trace(…), arrays to the compiled function"
+        )
+    if isinstance(leaf, Tensor):
+        leaf.require_alive()
+
+
+@overload
+def compile(fn: Callable[..., Any], *, donate: str | Sequence[str] = (), static: str | Sequence[str] = ()) -> CompiledFunction: ...  # fmt: skip
+@overload
+def compile(fn: None = None, *, donate: str | Sequence[str] = (), static: str | Sequence[str] = ()) -> Callable[[Callable[..., Any]], CompiledFunction]: ...  # fmt: skip
+
+
+def compile(fn: Callable[..., Any] | None = None, *, donate: str | Sequence[str] = (), static: str | Sequence[str] = ()) -> Any:  # fmt: skip
+    """Compile a function to C at its first call with each signature; a decorator, with or without arguments.
+
+    The function takes and returns pytrees of arrays, tensors and numbers; results are tensors. `donate` names
+    arguments whose memory the call may update in place: a donated tensor refuses further use, a donated NumPy array
+    is overwritten, and a returned leaf of equal type is the same memory. `static` names arguments whose value is
+    part of the signature (strings, functions and None always are). Arrays that the function captures are read at
+    each call. Raises OptionError for a name that is no parameter; a call raises what tracing raises, ToolchainError
+    without a working compiler, and IndexError for an index out of range.
+
+    >>> import gtensor as gt
+    >>> @gt.compile
+    ... def step(x, w):
+    ...     return gt.tanh(x @ w), gt.sum(w)
+    >>> step(gt.ones((2, 3)), gt.zeros((3, 1)))
+    (Tensor([[0.],
+            [0.]], dtype=float32), Tensor(0., dtype=float32))
+    """
+    names = [(donate,) if isinstance(donate, str) else tuple(donate), (static,) if isinstance(static, str) else tuple(static)]  # fmt: skip
+    if fn is None:
+        return functools.partial(compile, donate=names[0], static=names[1])
+    for what, given in zip(("donate", "static"), names, strict=True):
+        _require_parameters(fn, what, given)
+    return CompiledFunction(fn, *names)
+
+
+def _require_parameters(fn: Callable[..., Any], what: str, names: Sequence[str]) -> None:
+    """Raise OptionError for a name that is no parameter of the function."""
+    try:
+        parameters = inspect.signature(fn).parameters
+    except (TypeError, ValueError):
+        return
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
+        return
+    for name in names:
+        if name not in parameters:
+            raise OptionError(f"{what}: there is no argument {name!r}", hint=f"arguments are {', '.join(parameters)}")

@@ -1,0 +1,379 @@
+"""From Python arguments to one C call and back: what is checked, converted and bound each time.
+
+Comes in: a signature, what was captured, the types of a graph's outputs, and how they share memory (`Wiring`).
+Goes out: arrays for a call's inputs, tensors of its outputs, and the error that says what does not fit. Laws:
+nothing that does not fit reaches C; arrays are read where they are unless C could not read them there; results
+are fresh memory, or that of a donated argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import tree
+from .codegen.library import Call
+from .errors import DTypeError, GTensorError, SignatureError, TraceError
+from .tensor import Tensor
+from .trace import Signature, Spec, leaf_type, to_array
+from .types import Dim, Type
+
+Array = np.ndarray[Any, Any]
+
+READABLE = 0x101
+"""NumPy's flags C_CONTIGUOUS and ALIGNED: what C can read where it is."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """How a graph's inputs and outputs share memory.
+
+    `state` maps inputs to leaves of a state block, `alias` maps outputs to the inputs whose memory they take over,
+    `loss` is the output that is also reported as a number.
+    """
+
+    state: Mapping[int, int] = field(default_factory=dict)
+    alias: Mapping[int, int] = field(default_factory=dict)
+    loss: int | None = None
+
+    def as_text(self) -> str:
+        """For the cache key: a line each.
+
+        >>> print(Wiring(alias={1: 0}, loss=0).as_text())
+        state
+        alias 1:0
+        loss 0
+        """
+        pairs = (("state", self.state), ("alias", self.alias))
+        lines = [" ".join([name, *(f"{k}:{v}" for k, v in sorted(found.items()))]) for name, found in pairs]
+        return "\n".join([*lines, f"loss {'' if self.loss is None else self.loss}".rstrip()])
+
+
+# ---- inputs ----------------------------------------------------------------------------------------------
+
+
+class Wanted(NamedTuple):
+    """What one leaf must be: a type, or (type None) the static value of that class.
+
+    `shape` and `dtype` are the type's; `shape` is None if the type has a run-time extent.
+    """
+
+    type: Type | None
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any] | None
+    static: tuple[type, Any] | None
+    name: str
+
+
+def fixed_shape(type_: Type) -> tuple[int, ...] | None:
+    """The shape of a type without run-time extents; None for one that has some."""
+    extents = tuple(extent for extent in type_.shape if isinstance(extent, int))
+    return extents if len(extents) == type_.ndim else None
+
+
+def _wanted(signature: Signature) -> tuple[Wanted, ...]:
+    statics = iter(signature.statics)
+    return tuple(
+        Wanted(None, None, None, next(statics), name)
+        if type_ is None
+        else Wanted(type_, fixed_shape(type_), type_.dtype.dtype, None, name)
+        for type_, name in zip(signature.types, signature.names, strict=True)
+    )
+
+
+class Inputs:
+    """The inputs of a call: leaves of the arguments, then what the function captured.
+
+    A compiled function keeps one for each of its signatures; threads share it.
+    """
+
+    def __init__(self, name: str, signature: Signature, captured: Sequence[Any], types: Sequence[Type]) -> None:
+        self.name = name
+        self.signature = signature
+        self.wanted = _wanted(signature)
+        self.typed = tuple(want for want in self.wanted if want.type is not None)
+        self.captured = tuple(
+            (value, type_, fixed_shape(type_), type_.dtype.dtype)
+            for value, type_ in zip(captured, types, strict=True)
+        )
+        self.dynamic = any(want.shape is None for want in self.typed)
+
+    def leaves(self, args: Any) -> list[Any] | None:
+        """The leaves of a call's arguments, or None where their structure is not that of the signature."""
+        try:
+            leaves: list[Any] = self.signature.structure.flatten_up_to(args)
+        except (ValueError, TypeError):
+            return None
+        return leaves
+
+    def take(self, leaves: Sequence[Any]) -> list[Array] | None:
+        """The arrays of leaves that fit exactly, in the order of the compiled inputs; no array is converted.
+
+        None for leaves that do not fit, and for those that no compiled call can take: tensors that are traced,
+        recorded or donated. Shapes with a run-time extent are left to `extents`.
+        """
+        arrays = []
+        for leaf, (type_, shape, dtype, static, _) in zip(leaves, self.wanted, strict=True):
+            kind = leaf.__class__
+            if type_ is None:
+                if static is None or kind is not static[0] or (leaf is not static[1] and leaf != static[1]):
+                    return None
+            elif kind is np.ndarray:
+                if (leaf.shape != shape and shape is not None) or (leaf.dtype is not dtype and leaf.dtype != dtype):
+                    return None
+                arrays.append(leaf)
+            elif kind is Tensor:
+                data = leaf.data
+                if data is None or leaf.record is not None or leaf.requires_grad or leaf.donated:
+                    return None
+                given = leaf.type
+                if given is not type_ and (given != type_ if shape is not None else data.dtype != dtype):
+                    return None
+                arrays.append(data)
+            elif (number := _number(leaf, type_)) is not None:
+                arrays.append(number)
+            else:
+                return None
+        for value, _, shape, dtype in self.captured:
+            array = value
+            if value.__class__ is Tensor:
+                if value.record is not None or value.requires_grad or value.donated:
+                    return None
+                array = value.data
+            if array.shape != shape:
+                return None
+            if array.dtype != dtype:
+                array = normal(array)
+                if array.dtype != dtype:
+                    return None
+            arrays.append(array)
+        return arrays
+
+    def extents(self, arrays: Sequence[Array]) -> dict[str, int] | None:
+        """The values of the run-time extents by name, or None for shapes that do not fit."""
+        found: dict[str, int] = {}
+        for want, array in zip(self.typed, arrays, strict=False):
+            if want.shape is None and want.type is not None and not fits(want.type, array.shape, found):
+                return None
+        return found
+
+    def takes(self, types: Sequence[Type | None], statics: Sequence[Any]) -> bool:
+        """Whether arguments of these types fit, run-time extents included."""
+        found: dict[str, int] = {}
+        for want, given in zip(self.wanted, types, strict=True):
+            if want.type is None or given is None:
+                if want.type is not given:
+                    return False
+            elif (given.dtype, given.weak) != (want.type.dtype, want.type.weak):
+                return False
+            elif given.shape != want.type.shape and not fits(want.type, given.shape, found):
+                return False
+        return tuple(statics) == self.signature.statics
+
+    def refusal(self, args: Any) -> GTensorError:
+        """The error that says which argument differs from what was compiled, and how."""
+        leaves = self.leaves(args)
+        if leaves is None:
+            return self._other_structure(args)
+        dims: dict[str, int] = {}
+        for leaf, want in zip(leaves, self.wanted, strict=True):
+            if (wrong := self._wrong(leaf, want, dims)) is not None:
+                return wrong
+        for value, type_, *_ in self.captured:
+            if isinstance(value, Tensor):
+                value.require_alive()
+            if leaf_type(value) != type_:
+                return SignatureError(
+                    f"{self.name} was compiled with a captured {type_}, which is now {leaf_type(value)}"
+                )
+        return SignatureError(f"{self.name} was compiled for other arguments")
+
+    def _wrong(self, leaf: Any, want: Wanted, dims: dict[str, int]) -> GTensorError | None:
+        """What is wrong with one leaf."""
+        type_ = want.type
+        if type_ is None:
+            if (type(leaf), leaf) == want.static:
+                return None
+            held = want.static[1] if want.static is not None else None
+            return SignatureError(f"{self.name} was compiled for {want.name} = {held!r}; this call has {leaf!r}")
+        if isinstance(leaf, Spec):
+            return TraceError(
+                f"{want.name} is a spec, not an array", hint="give specs to .trace(…), arrays to the compiled function"
+            )
+        if isinstance(leaf, Tensor):
+            if leaf.data is None:
+                return TraceError(
+                    f"{want.name} is a traced tensor, and {self.name} runs compiled code, which needs numbers"
+                )
+            leaf.require_alive()
+        given = leaf_type(normal(leaf))
+        known = f" with {', '.join(f'{k} = {v}' for k, v in dims.items())}" if dims and want.shape is None else ""
+        compiled_for = f"{self.name} was compiled for {want.name}: {_shown(type_)}{known}"
+        if given is None:
+            return SignatureError(f"{compiled_for}; this call has {type(leaf).__name__}")
+        same = given.shape == type_.shape if want.shape is not None else fits(type_, given.shape, dims)
+        if same and (given.dtype, given.weak) == (type_.dtype, type_.weak):
+            return None
+        return SignatureError(f"{compiled_for}; this call has {_shown(given)}", hint=_advice(want, given, same))
+
+    def _other_structure(self, args: Any) -> SignatureError:
+        """The error for arguments of another structure: the leaves that are missing or not expected."""
+        signature = self.signature
+        _, structure = tree.flatten(args)
+        given, expected = self._names(structure), list(signature.names)
+        missing = [name for name in expected if name not in given]
+        extra = [name for name in given if name not in expected]
+        parts = [f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"] if missing else []
+        parts += [f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not expected"] if extra else []
+        what = "; ".join(parts) or f"this call has {structure}, not {signature.structure}"
+        return SignatureError(f"{self.name} was compiled for {', '.join(expected) or 'no arguments'}; {what}")
+
+    def _names(self, structure: tree.Structure) -> list[str]:
+        """Names of the leaves of other arguments, after the names that the signature has for its own."""
+        own = zip(self.signature.structure.paths(), self.signature.names, strict=True)
+        heads = {path[:2]: name.removesuffix("".join(f".{part}" for part in path[2:])) for path, name in own}
+        result = []
+        for path in structure.paths():
+            head = heads.get(path[:2], f"argument {path[1]}" if path[0] == 0 else str(path[1]))
+            result.append(".".join([head, *map(str, path[2:])]))
+        return result
+
+
+def fits(type_: Type, shape: Sequence[int | Dim], found: dict[str, int]) -> bool:
+    """Whether a shape is one of the type's; run-time extents are put into `found`, or must equal what is there.
+
+    >>> from .types import float32
+    >>> found = {}
+    >>> fits(Type((Dim("B", 8), 3), float32), (5, 3), found), fits(Type((Dim("B", 8),), float32), (6,), found), found
+    (True, False, {'B': 5})
+    """
+    if len(shape) != type_.ndim:
+        return False
+    for declared, given in zip(type_.shape, shape, strict=True):
+        if isinstance(declared, int) or isinstance(given, Dim):
+            if declared != given:
+                return False
+        elif declared.at(value := found.setdefault(declared.name, given // declared.factor)) != given:
+            return False
+        elif value > declared.bound:
+            return False
+    return True
+
+
+def normal(leaf: Any) -> Any:
+    """A leaf that is array-like but no plain native array, tensor or Python number, as an array; others as they are.
+
+    >>> normal(np.arange(2, dtype=">i8")).dtype.isnative, normal("text")
+    (True, 'text')
+    """
+    if isinstance(leaf, (Tensor, Spec)) or leaf.__class__ in (int, float, bool) or leaf_type(leaf) is None:
+        return leaf
+    array = np.asarray(to_array(leaf))
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def adapted(leaf: Any, want: Wanted) -> Any:
+    """A leaf made to fit where that is safe: a Python number takes the dtype of a 0-d argument of its kind or wider.
+
+    >>> from .types import float32
+    >>> adapted(1, Wanted(Type((), float32), (), float32.dtype, None, "rate"))
+    Tensor(1., dtype=float32)
+    """
+    leaf, type_ = normal(leaf), want.type
+    if type_ is None or type_.shape or leaf.__class__ not in (int, float):
+        return leaf
+    if type_.dtype.kind not in ("iuf" if leaf.__class__ is int else "f"):
+        return leaf
+    try:
+        return Tensor(type_, np.array(leaf, type_.dtype.dtype))
+    except OverflowError:
+        raise DTypeError(f"{want.name}: {leaf} does not fit {type_.dtype}") from None
+
+
+def _number(leaf: Any, type_: Type) -> Array | None:
+    """A Python number as an array of its weak type, a NumPy scalar as one of its own; None if that is not `type_`."""
+    kind = leaf.__class__
+    if kind is float or kind is int or kind is bool:
+        if type_ != leaf_type(leaf):
+            return None
+        try:
+            return np.array(leaf, type_.dtype.dtype)
+        except OverflowError:
+            raise DTypeError(f"{leaf} does not fit int64") from None
+    if isinstance(leaf, np.generic) and leaf.dtype == type_.dtype.dtype and not type_.weak and not type_.shape:
+        return np.array(leaf)
+    return None
+
+
+def _shown(type_: Type) -> str:
+    bounds = ", ".join(f"{e.name} <= {e.bound}" for e in type_.shape if isinstance(e, Dim))
+    number = f" (a Python {'float' if type_.dtype.floating else 'int'})" if type_.weak else ""
+    return f"{type_}{f' ({bounds})' if bounds else ''}{number}"
+
+
+def _advice(want: Wanted, given: Type, same_shape: bool) -> str:
+    """What to do about an argument of another type."""
+    if want.type is not None and same_shape:
+        return f"convert it with astype({want.type.dtype.name!r}), or compile for {given.dtype}"
+    if want.shape is None:
+        return "give all arguments the same run-time extent, at most its bound"
+    return 'compile for this shape too, or with a run-time extent: gt.spec(("B", …), max={"B": …})'
+
+
+def bind(call: Call, arrays: Sequence[Array]) -> None:
+    """Bind arrays to a call's inputs; what C could not read where it is is copied."""
+    for slot, array in enumerate(arrays):
+        if array.flags.num & READABLE != READABLE:
+            array = np.array(array, order="C")
+        call.set_input(slot, array)
+
+
+# ---- outputs ---------------------------------------------------------------------------------------------
+
+
+class Made(NamedTuple):
+    """One result: fresh memory of this type (`shape` None: with a run-time extent), or that of input `alias` (>= 0)."""
+
+    type: Type
+    shape: tuple[int, ...] | None
+    dtype: np.dtype[Any]
+    alias: int
+
+
+class Outputs:
+    """The results of a call: their memory before it, and tensors in the function's tree after it."""
+
+    def __init__(self, types: Sequence[Type], aliases: Sequence[int], structure: tree.Structure) -> None:
+        self.made = tuple(Made(t, fixed_shape(t), t.dtype.dtype, a) for t, a in zip(types, aliases, strict=True))
+        self.structure = structure
+        self.single = structure.is_leaf()
+        self.row = structure.type is tuple and structure.num_nodes == structure.num_leaves + 1
+
+    def bind(self, call: Call, inputs: Sequence[Array], dims: Mapping[str, int]) -> list[Array]:
+        """The arrays of the results; fresh ones are bound to the call, the others are those of inputs."""
+        arrays: list[Array] = []
+        slot = 0
+        for type_, shape, dtype, alias in self.made:
+            if alias >= 0:
+                arrays.append(inputs[alias])
+                continue
+            if shape is None:
+                shape = tuple(e if isinstance(e, int) else e.at(dims[e.name]) for e in type_.shape)
+            array = np.empty(shape, dtype)
+            call.set_output(slot, array)
+            arrays.append(array)
+            slot += 1
+        return arrays
+
+    def tensors(self, arrays: Sequence[Array]) -> Any:
+        """The results as tensors, in their tree."""
+        results = []
+        for array, made in zip(arrays, self.made, strict=True):
+            array.setflags(False)
+            results.append(Tensor(made.type if made.shape is not None else Type(array.shape, made.type.dtype), array))
+        if self.single:
+            return results[0]
+        return tuple(results) if self.row else self.structure.unflatten(results)

@@ -1,0 +1,60 @@
+"""The pass `gemm`: a product that is only wanted transposed is computed transposed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..builder import Builder, rebuild
+from ..ir import Atom, Eqn, Graph, Var, use_counts
+from .dce import live
+from .rules import with_bodies
+
+
+def swaps_last_two(axes: Sequence[int]) -> bool:
+    """Whether a transpose exchanges the last two axes and no others.
+
+    >>> swaps_last_two((0, 2, 1)), swaps_last_two((2, 1, 0))
+    (True, False)
+    """
+    n = len(axes)
+    return n >= 2 and tuple(axes) == (*range(n - 2), n - 1, n - 2)
+
+
+@with_bodies
+def gemm(graph: Graph) -> Graph:
+    """Turn a product around when its only use is one transpose of its matrices: (A B)' is B' A'.
+
+    Each element is the same chain of the same terms, since a*b is b*a. Transposed operands have become
+    `ta` and `tb` before (views). Precondition: equal equations are merged, as every builder does, so that
+    two uses by the same transpose are one.
+
+    before::
+
+        t0: f32[3,4] = matmul(x, w, ta=False, tb=False)
+        t1: f32[4,3] = transpose(t0, axes=(1, 0))
+
+    after::
+
+        t0: f32[4,3] = matmul(w, x, ta=True, tb=True)
+    """
+    needed = live(graph)
+    uses = use_counts(Graph(graph.name, graph.inputs, tuple(needed), graph.outputs))
+    products = {eqn.out for eqn in needed if eqn.prim.name == "matmul" and uses[eqn.out] == 1}
+    turned = {
+        eqn.out
+        for eqn in needed
+        if eqn.prim.name == "transpose" and eqn.ins[0] in products and swaps_last_two(eqn.params["axes"])
+    }
+    if not turned:
+        return graph
+
+    def rewrite(builder: Builder, eqn: Eqn, ins: list[Atom]) -> Sequence[Atom] | None:
+        (x,) = ins if eqn.outs[0] in turned else (None,)
+        product = builder.define(x) if isinstance(x, Var) else None
+        if product is None:
+            return None
+        (a, b), ta, tb = product.ins, product.params["ta"], product.params["tb"]
+        source = dict.fromkeys(builder.source_of(product.out) + eqn.source)
+        return [builder.bind(product.prim, (b, a), {"ta": not tb, "tb": not ta}, tuple(source), eqn.out.hint)]
+
+    return rebuild(graph, rewrite)

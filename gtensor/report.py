@@ -1,0 +1,123 @@
+"""What each kernel of a compiled function does: its loops, its equations, what it reads and writes.
+
+Comes in: a planned program. Goes out: one `Kernel` record per step and a text for people. Bytes are those of the
+whole arrays a kernel touches, each counted once, at the bounds of run-time extents: what has to move if nothing
+stays in a cache. Law: the records say nothing that the program does not say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .codegen.access import touches
+from .codegen.memory import Plan, nbytes
+from .codegen.program import Assign, Gemm, Program, Reduce, RowKernel, Step, Stmt, upper
+from .codegen.show import show_extent
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: `kind` is `rows` or `product`, `space` its loops, `equations` its statements, `lines` the user's.
+
+    `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
+    multiplications and additions of products, and one per statement and element elsewhere.
+    """
+
+    name: str
+    kind: str
+    space: str
+    equations: tuple[str, ...]
+    lines: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    bytes_read: int
+    bytes_written: int
+    flops: int
+
+    def __str__(self) -> str:
+        head = f"{self.name}: {self.kind} over ({self.space}), {amount(self.flops, 'flop')}"
+        moved = [
+            f"  reads  {amount(self.bytes_read, 'B'):>9}  {', '.join(self.reads) or 'nothing'}",
+            f"  writes {amount(self.bytes_written, 'B'):>9}  {', '.join(self.writes)}",
+        ]
+        return "\n".join([head, *moved, *(f"  {eqn}" for eqn in self.equations), *(f"  # {line}" for line in self.lines)])
+
+
+def kernels(plan: Plan) -> tuple[Kernel, ...]:
+    """The kernels of a program in the order they run."""
+    return tuple(_kernel(step, plan.program) for step in plan.program.steps)
+
+
+def text(found: Sequence[Kernel]) -> str:
+    """All kernels, and the totals."""
+    total = sum(k.flops for k in found), sum(k.bytes_read for k in found), sum(k.bytes_written for k in found)
+    flops, read, written = amount(total[0], "flop"), amount(total[1], "B"), amount(total[2], "B")
+    return "\n\n".join([*map(str, found), f"{len(found)} kernels: {flops}, {read} read, {written} written"])
+
+
+def amount(count: float, unit: str) -> str:
+    """A count with a unit, in three digits.
+
+    >>> amount(96, "B"), amount(123456, "flop")
+    ('96 B', '123 kflop')
+    """
+    for prefix in ("", "k", "M", "G"):
+        if count < 1000 or prefix == "G":
+            break
+        count /= 1000
+    digits = 0 if not prefix or count >= 100 else 1
+    return f"{count:.{digits}f} {prefix}{unit}"
+
+
+def _kernel(step: Step, program: Program) -> Kernel:
+    found, table = touches(step), program.table
+    reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
+    writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
+    sizes = {name: nbytes(table[name].shape, table[name].dtype) for name in (*reads, *writes)}
+    space = (*step.batch, step.m, step.n) if isinstance(step, Gemm) else step.space
+    return Kernel(
+        step.name,
+        "product" if isinstance(step, Gemm) else "rows",
+        ", ".join(map(show_extent, space)),
+        tuple(_equations(step)),
+        step.comment,
+        reads,
+        writes,
+        sum(sizes[name] for name in reads),
+        sum(sizes[name] for name in writes),
+        _flops(step),
+    )
+
+
+def _equations(step: Step) -> list[str]:
+    """The scalar statements of a step that compute something."""
+    lines = []
+    if isinstance(step, Gemm):
+        terms = [f"{t.a.buffer} @ {t.b.buffer} over {show_extent(t.k)}" for t in step.terms]
+        lines.append(f"{step.acc} = {' + '.join(terms)}")
+    for stmt in _statements(step):
+        if isinstance(stmt, Assign):
+            lines.append(f"{stmt.var} = {stmt.expr.text()}")
+        elif isinstance(stmt, Reduce):
+            lines.append(f"{stmt.var} = {stmt.op}({stmt.value})")
+    return lines
+
+
+def _statements(step: Step) -> list[Stmt]:
+    if isinstance(step, Gemm):
+        return list(step.epilogue)
+    return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
+
+
+def _flops(step: Step) -> int:
+    if isinstance(step, RowKernel):
+        rows, size = math.prod(map(upper, step.space[:-1])), math.prod(map(upper, step.space))
+        return sum(rows * _counted(phase.head) + size * _counted(phase.body) for phase in step.phases)
+    size = math.prod(map(upper, (*step.batch, step.m, step.n)))
+    return size * (2 * sum(upper(term.k) for term in step.terms) + _counted(step.epilogue))
+
+
+def _counted(stmts: Sequence[Stmt]) -> int:
+    return sum(isinstance(stmt, Assign | Reduce) for stmt in stmts)
