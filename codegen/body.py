@@ -93,6 +93,7 @@ class Body:
             self.params.append(name)
         self.counters: list[str] = []
         self.needs: set[tuple[Any, ...]] = {("fail",)} if signature.fails else set()
+        self._note = ""
         self._vars: dict[str, tuple[str, str]] = {}
         self._running: dict[str, tuple[str, str]] = {}
 
@@ -142,6 +143,11 @@ class Body:
 
     # ---- statements ----
 
+    def said(self, note: str) -> str:
+        """A note, unless the statement before had the same."""
+        fresh, self._note = note != self._note, note
+        return note if fresh else ""
+
     def all(self, stmts: Iterable[Stmt]) -> None:
         """Write statements in order."""
         for stmt in stmts:
@@ -158,7 +164,7 @@ class Body:
         expr = stmt.expr
         text = expr.template.format(*(self.value(arg) for arg in expr.args), t=expr.t, r=expr.r)
         name = self.define(stmt.var, stmt.dtype, self.subscript())
-        self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {_bare(text)};", stmt.note)
+        self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {_bare(text)};", self.said(stmt.note))
 
     def count(self, stmt: Counter) -> None:
         """The loop counter itself serves as the variable."""
@@ -173,7 +179,7 @@ class Body:
         target, tag = self._running[stmt.access.buffer]
         so_far = target if local(self.step, stmt.access.buffer, self.table) else f"{target}[{self.place(stmt.access)}]"
         value = converted(self.value(stmt.value), self.tag(stmt.value, tag), tag)
-        self.code.add(fold(stmt.op, tag, so_far, value), stmt.note)
+        self.code.add(fold(stmt.op, tag, so_far, value), self.said(stmt.note))
 
     def check(self, stmt: Check) -> None:
         """Leave the kernel when a value is out of range."""
@@ -182,7 +188,7 @@ class Body:
         tests = [f"{name} < {extent(stmt.low)}"] if stmt.low > lowest else []
         tests += [f"{name} >= {extent(stmt.high)}"] if not isinstance(stmt.high, int) or stmt.high < above else []
         if tests:
-            self.code.add(f"if ({' || '.join(tests)})", stmt.note)
+            self.code.add(f"if ({' || '.join(tests)})", self.said(stmt.note))
             self.code.add(f"    return gt_bad_index(args, {stmt.node}, {name});")
 
     # ---- accumulators ----

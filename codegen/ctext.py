@@ -182,7 +182,22 @@ def call(head: str, args: Sequence[str], tail: str, brackets: str = "()") -> lis
 
 def wrapped(lines: Iterable[str]) -> list[str]:
     """The lines as comment text, each broken where it is too wide."""
-    return [part for line in lines for part in textwrap.wrap(comment(line), WIDTH - 3, subsequent_indent="  ")]
+    return [part for line in lines for part in textwrap.wrap(comment(line), WIDTH - 6, subsequent_indent="  ")]
+
+
+def packed(words: Iterable[str]) -> list[str]:
+    """The words as comment text, as many to a line as there is room for; words may contain spaces.
+
+    >>> packed(["(B, 4):", "x f32[B, 4]", "->", "y f32[B]"])
+    ['(B, 4): x f32[B, 4] -> y f32[B]']
+    """
+    lines: list[str] = []
+    for word in words:
+        if lines and len(lines[-1]) + len(word) + 1 <= WIDTH - 6:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(f"  {word}" if lines else word)
+    return lines
 
 
 def block_comment(lines: Iterable[str]) -> list[str]:
@@ -223,7 +238,7 @@ class Code:
             self.add("}")
 
     def text(self) -> str:
-        """All lines; the notes of neighbouring lines are aligned, and a note is not repeated below itself."""
+        """All lines; the notes of neighbouring lines are aligned."""
         out: list[str] = []
         for depth, run in groupby(self.lines, key=lambda line: line[0]):
             out += _aligned("    " * depth, [(text, note) for _, text, note in run])
@@ -234,15 +249,13 @@ def _aligned(pad: str, run: list[tuple[str, str]]) -> list[str]:
     """Lines of one depth: a note stands in the common column, else behind its line, else above it."""
     column = max((len(text) for text, note in run if note and len(text) <= 72), default=0)
     out: list[str] = []
-    said = ""
     for text, note in run:
         behind = len(pad) + len(note) + len("  // ")
         width = column if behind + max(column, len(text)) <= WIDTH else 0
-        if not note or note == said:
+        if not note:
             out.append((pad + text).rstrip())
         elif behind + len(text) <= WIDTH:
             out.append(f"{pad}{text.ljust(width)}  // {note}")
         else:
             out += [f"{pad}// {note}", pad + text]
-        said = note or said
     return out

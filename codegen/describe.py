@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from .body import FLOATS, fold, neutral
 from .cexpr import DTYPES, SIZES
-from .ctext import VARIABLES, affine, call, extent, size, string
+from .ctext import VARIABLES, affine, call, extent, packed, size, string
 from .gemm import Tile, full_tile
 from .memory import Plan
 from .program import Array, Buffer, Dim, Extent, Gemm, Program, Step, upper
@@ -25,16 +25,18 @@ def shape_text(array: Array | Buffer) -> str:
     return f"{array.dtype}[{', '.join(extent(n) for n in array.shape)}]"
 
 
-def shapes(step: Step, signature: Signature, table: Mapping[str, Buffer]) -> str:
+def shapes(step: Step, signature: Signature, table: Mapping[str, Buffer]) -> list[str]:
     """The loops and the arrays of a kernel: `(32, 10): x f32[32, 10] -> y f32[32, 10]`."""
-    read = [table[b] for param in signature.params if param.const for b in param.buffers]
-    written = [table[b] for param in signature.params if not param.const for b in param.buffers]
     space = [*step.batch, step.m, step.n] if isinstance(step, Gemm) else step.space
-    loops = f"({', '.join(extent(n) for n in space)})"
+    words = [f"({', '.join(extent(n) for n in space)})"]
     if isinstance(step, Gemm):
-        loops += f" sums of {' and '.join(extent(term.k) for term in step.terms) or '0'}"
-    sides = [", ".join(f"{b.name} {shape_text(b)}" for b in side) for side in (read, written)]
-    return f"{loops}: {' -> '.join(side for side in sides if side)}"
+        words.append(f"sums of {' and '.join(extent(term.k) for term in step.terms) or '0'}")
+    words[-1] += ":"
+    for const, arrow in ((True, []), (False, ["->"])):
+        arrays = [param.buffers for param in signature.params if param.const is const]
+        words += (arrow if arrays else []) + [f"{' = '.join(names)} {shape_text(table[names[0]])}," for names in arrays]
+        words[-1] = words[-1].rstrip(",")
+    return packed(words)
 
 
 # ---- the description --------------------------------------------------------------------------------------

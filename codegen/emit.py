@@ -19,7 +19,7 @@ from .ctext import LIBRARY, Code, Names, block_comment, call, comment, string, w
 from .describe import description, helpers, shape_text, shapes
 from .errors import EmitError
 from .memory import Place, Plan
-from .program import Buffer, Gemm, Program, Step
+from .program import Buffer, Dim, Gemm, Program, Step
 from .signature import Signature, signature
 from .target import Target
 
@@ -67,7 +67,7 @@ class _Function:
     step: Step
     signature: Signature
     body: Body
-    shapes: str
+    shapes: list[str]
     also: list[Step] = field(default_factory=list)
 
     @property
@@ -96,12 +96,10 @@ class _Function:
     @property
     def comment(self) -> list[str]:
         """What the kernel computes, over which loops and arrays, and what else it serves."""
-        lines = [*self.step.comment, self.shapes]
-        for step in self.also[:COMMENTED_USES]:
-            lines.append(f"also {step.name}: {' '.join(step.comment)}".rstrip(": "))
+        also = [f"also {step.name}: {' '.join(step.comment)}".rstrip(": ") for step in self.also[:COMMENTED_USES]]
         if len(self.also) > COMMENTED_USES:
-            lines.append(f"and {len(self.also) - COMMENTED_USES} more")
-        return block_comment(wrapped(lines))
+            also.append(f"and {len(self.also) - COMMENTED_USES} more")
+        return block_comment([*wrapped(self.step.comment), *self.shapes, *wrapped(also)])
 
 
 @dataclass(frozen=True)
@@ -249,6 +247,7 @@ class _Entry:
         self.code = Code()
         self._pointers: dict[str, str] = {}
         self._blocks: dict[str, str] = {}
+        self._known: set[int] = set()
 
     def end(self) -> str:
         """The text; the names of the function are free again."""
@@ -257,18 +256,18 @@ class _Entry:
         return self.code.text()
 
     def test_dims(self) -> None:
-        """Refuse run-time dimensions out of their bounds."""
-        for dim in self.plan.program.dims:
-            value = f"args->dims[{dim.index}]"
-            self.code.add(f"if ({value} < 0 || {value} > {dim.bound})", dim.name)
+        """Fetch the run-time dimensions and refuse those out of their bounds."""
+        dims = self.plan.program.dims
+        self._dims(dims)
+        for dim in dims:
+            self.code.add(f"if ({dim.name} < 0 || {dim.name} > {dim.bound})")
             self.code.add("    return GT_ERR_ABI;")
 
     def calls(self, calls: Sequence[_Call]) -> None:
         """Fetch what the calls need, then call."""
+        self._dims(sorted({dim for item in calls for dim in item.signature.dims}, key=lambda dim: dim.index))
         params = [param for item in calls for param in item.signature.params]
         self._fetch({param.buffers[0] for param in params}, {p.buffers[0] for p in params if not p.const})
-        for _, dim in sorted({dim.index: dim for item in calls for dim in item.signature.dims}.items()):
-            self.code.add(f"const int64_t {dim.name} = args->dims[{dim.index}];")
         if any(item.signature.fails for item in calls):
             self.code.add("int32_t code;")
         if calls:
@@ -292,6 +291,12 @@ class _Entry:
         if name is not None:
             self._fetch({name} - set(self._pointers), set())
             self.code.add(f"args->loss = {self._pointers[name]}[0];")
+
+    def _dims(self, dims: Sequence[Dim]) -> None:
+        for dim in dims:
+            if dim.index not in self._known:
+                self._known.add(dim.index)
+                self.code.add(f"const int64_t {dim.name} = args->dims[{dim.index}];")
 
     def _fetch(self, wanted: set[str], written: set[str]) -> None:
         """Declare a pointer for each buffer, in the order of the program."""

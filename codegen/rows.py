@@ -183,9 +183,9 @@ class _Rows(Body):
         if stmt.op in EXTREMES:
             best = self.names.new(f"{total}_best")
             self.code.add(f"{VARIABLES[item.tag]} {best} = {neutral(EXTREMES[stmt.op], item.tag)};")
-            self.code.add(f"int64_t {total} = 0;", stmt.note)
+            self.code.add(f"int64_t {total} = 0;", self.said(stmt.note))
             return replace(item, total=total, best=best)
-        self.code.add(f"{VARIABLES[stmt.dtype]} {total} = {neutral(stmt.op, stmt.dtype)};", stmt.note)
+        self.code.add(f"{VARIABLES[stmt.dtype]} {total} = {neutral(stmt.op, stmt.dtype)};", self.said(stmt.note))
         return replace(item, total=total)
 
     def _lanes(self, item: _Fold, blocks: bool) -> _Fold:
@@ -197,7 +197,7 @@ class _Rows(Body):
         wide = "f64" if stmt.op == "sum" else item.tag
         named = wide == stmt.dtype
         total = self.define(stmt.var, wide) if named else self.names.new(f"{hint(stmt.var)}_total")
-        self.code.add(f"{VARIABLES[wide]} {total} = {neutral(stmt.op, wide)};", stmt.note if named else "")
+        self.code.add(f"{VARIABLES[wide]} {total} = {neutral(stmt.op, wide)};", self.said(stmt.note if named else ""))
         return replace(item, wide=wide, total=total)
 
     def _put_aside(self, var: str, length: str, shift: str) -> None:
@@ -234,4 +234,4 @@ class _Rows(Body):
         if length or item.wide != stmt.dtype:
             result = self._folded(item, "0", length) if length else item.total
             name = self.define(stmt.var, stmt.dtype)
-            self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {converted(result, item.wide, stmt.dtype)};", stmt.note)
+            self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {converted(result, item.wide, stmt.dtype)};", self.said(stmt.note))

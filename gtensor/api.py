@@ -14,13 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from .calls import Inputs, Outputs, Wanted, adapted, bind, normal
+from .calls import Inputs, Outputs, Wiring, adapted, bind, normal
 from .donation import Donation, pairs
 from .errors import OptionError, SignatureError, TraceError
-from .calls import Wiring
 from .stages import Compiled, Inspected, Lowered, Settings, Traced
 from .tensor import STATE, Tensor
-from .trace import Signature, leaf_type, split_arguments, trace_call
+from .trace import Signature, Spec, split_arguments, trace_call
 
 MISS = object()
 """What `Executable.run` gives for arguments that it does not take."""
@@ -165,13 +164,15 @@ class CompiledFunction(Inspected):
     def _adopt(self, compiled: Compiled) -> Executable:
         """Keep a compiled specialisation for later calls."""
         executable = Executable(self.fn, compiled, self.donate)
-        self._known[compiled.traced.call.signature.key] = executable
-        self._use(executable)
+        key = compiled.traced.call.signature.key
+        replaced = self._known.get(key)
+        self._known[key] = executable
+        self._use(executable, replaced)
         return executable
 
-    def _use(self, executable: Executable) -> None:
+    def _use(self, executable: Executable, replaced: Executable | None = None) -> None:
         """Put a specialisation first among those that a call tries."""
-        others = (other for other in self._recent if other is not executable and other in self._known.values())
+        others = (other for other in self._recent if other is not executable and other is not replaced)
         self._recent = (executable, *others)[:RECENT]
 
     def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -181,8 +182,8 @@ class CompiledFunction(Inspected):
             return self.fn(*args, **kwargs)
         executable = self._find(signature)
         if executable is None:
-            for leaf, type_, name in zip(leaves, signature.types, signature.names, strict=True):
-                _require_value(leaf, type_ is not None, name)
+            for leaf, name in zip(leaves, signature.names, strict=True):
+                _require_value(leaf, name)
             executable = self._trace(leaves, signature).lower().compile()
         if any(map(_records, executable.captured)):
             return self.fn(*args, **kwargs)
@@ -198,7 +199,7 @@ class CompiledFunction(Inspected):
         own = self._known.get(signature.key)
         if own is not None:
             return own
-        for executable in self._known.values():
+        for executable in list(self._known.values()):
             inputs = executable.inputs
             if inputs.dynamic and inputs.signature.structure == signature.structure:
                 if inputs.takes(signature.types, signature.statics):
@@ -217,8 +218,9 @@ def _records(leaf: Any) -> bool:
     return leaf.data is None or leaf.record is not None or leaf.requires_grad
 
 
-def _require_value(leaf: Any, traced: bool, name: str) -> None:
-    if traced and leaf_type(leaf) is not None and not isinstance(leaf, Tensor) and hasattr(leaf, "__gt_leaf__"):
+def _require_value(leaf: Any, name: str) -> None:
+    """Refuse an argument that stands for an array but has no numbers."""
+    if isinstance(leaf, Spec):
         raise TraceError(
             f"{name} is a spec, not an array", hint="give specs to .trace(…), arrays to the compiled function"
         )

@@ -71,7 +71,7 @@ class Builder:
         simple = _fold(prim, ins, params, out_types) or _simplify(prim, ins, params, out_types, self.define)
         if simple is not None:
             return (simple,)
-        key = (prim.name, tuple(ins), tuple((k, _bits(v)) for k, v in sorted(params.items())), out_types)
+        key = _number(prim, ins, params, out_types)
         known = self._numbered.get(key)
         if known is not None:
             lines = self.sources[self._row[known[0]]]
@@ -88,6 +88,11 @@ class Builder:
         self.sources.append(list(dict.fromkeys(source)))
         return outs
 
+    def find(self, prim: Prim, ins: Sequence[Atom], params: Mapping[str, Any]) -> Var | None:
+        """The variable of that very equation, if it has been bound."""
+        known = self._numbered.get(_number(prim, ins, params, (prim.type(*(a.type for a in ins), **params),)))
+        return None if known is None else known[0]
+
     def finish(self, outputs: Sequence[Atom], output_names: Iterable[str] = ()) -> Graph:
         """Close the builder and give the graph."""
         self.open = False
@@ -95,6 +100,11 @@ class Builder:
             Eqn(e.prim, e.ins, e.params, e.outs, tuple(lines)) for e, lines in zip(self.eqns, self.sources, strict=True)
         )
         return Graph(self.name, tuple(self.inputs), eqns, tuple(outputs), tuple(output_names))
+
+
+def _number(prim: Prim, ins: Sequence[Atom], params: Mapping[str, Any], out_types: Sequence[Type]) -> Any:
+    """What equal equations have in common."""
+    return prim.name, tuple(ins), tuple((k, _bits(v)) for k, v in sorted(params.items())), tuple(out_types)
 
 
 def _bits(value: Any) -> Any:

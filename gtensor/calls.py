@@ -185,6 +185,8 @@ class Inputs:
         for value, type_, *_ in self.captured:
             if isinstance(value, Tensor):
                 value.require_alive()
+                if value.record is not None or value.requires_grad:
+                    return _recorded(self.name, f"a captured {type_}")
             if leaf_type(value) != type_:
                 return SignatureError(
                     f"{self.name} was compiled with a captured {type_}, which is now {leaf_type(value)}"
@@ -209,6 +211,8 @@ class Inputs:
                     f"{want.name} is a traced tensor, and {self.name} runs compiled code, which needs numbers"
                 )
             leaf.require_alive()
+            if leaf.record is not None or leaf.requires_grad:
+                return _recorded(self.name, want.name)
         given = leaf_type(normal(leaf))
         known = f" with {', '.join(f'{k} = {v}' for k, v in dims.items())}" if dims and want.shape is None else ""
         compiled_for = f"{self.name} was compiled for {want.name}: {_shown(type_)}{known}"
@@ -293,11 +297,15 @@ def adapted(leaf: Any, want: Wanted) -> Any:
         raise DTypeError(f"{want.name}: {leaf} does not fit {type_.dtype}") from None
 
 
+_PYTHON = {type(number): leaf_type(number) for number in (0.0, 0, False)}
+"""Class of a Python number -> its type."""
+
+
 def _number(leaf: Any, type_: Type) -> Array | None:
     """A Python number as an array of its weak type, a NumPy scalar as one of its own; None if that is not `type_`."""
     kind = leaf.__class__
     if kind is float or kind is int or kind is bool:
-        if type_ != leaf_type(leaf):
+        if type_ != _PYTHON[kind]:
             return None
         try:
             return np.array(leaf, type_.dtype.dtype)
@@ -306,6 +314,12 @@ def _number(leaf: Any, type_: Type) -> Array | None:
     if isinstance(leaf, np.generic) and leaf.dtype == type_.dtype.dtype and not type_.weak and not type_.shape:
         return np.array(leaf)
     return None
+
+
+def _recorded(name: str, what: str) -> TraceError:
+    return TraceError(
+        f"{what} records its history, and {name} runs compiled code, which records none", hint="pass it through .detach()"
+    )
 
 
 def _shown(type_: Type) -> str:

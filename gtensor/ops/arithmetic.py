@@ -184,7 +184,8 @@ logical_not = _logic("logical_not", np.logical_not, "!{0}", 1, "Elementwise nega
 def _bits(name: str, numpy: Any, c: dict[str, str], arity: int, doc: str, samples: Any = ()) -> Any:
     return elementwise(
         name, numpy, c, vjp=lambda *a: (None,) * arity, zero=True, arity=arity, promotion="integer", exact=True,
-        samples=samples, dtypes=("i", "u", "b") if "b" in c else ("i", "u"), doc=doc,
+        simplify=_inverse(name) if arity == 1 else None, samples=samples,
+        dtypes=("i", "u", "b") if "b" in c else ("i", "u"), doc=doc,
     )  # fmt: skip
 
 

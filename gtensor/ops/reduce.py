@@ -32,13 +32,16 @@ def _require_elements(x: Type, axis: tuple[int, ...], what: str) -> None:
         raise ShapeError(f"{what} of an empty axis has no value")
 
 
-def _sum_array(x: Array, axis: tuple[int, ...]) -> Array:
-    """Sums; floats pairwise, which NumPy does along a contiguous last axis, so that is what it is given."""
-    if x.dtype.kind != "f":
-        return np.asarray(np.sum(x, axis=axis, dtype=np.int64))
-    kept = tuple(i for i in range(x.ndim) if i not in axis)
-    shape = (*(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axis))
-    return np.asarray(np.sum(np.ascontiguousarray(np.transpose(x, kept + axis).reshape(shape)), axis=-1))
+def _folded(fold: Any) -> Callable[..., Array]:
+    """A NumPy fold in one order, whatever the memory's: along a dense last axis, where sums are pairwise."""
+
+    def run(x: Array, axis: tuple[int, ...]) -> Array:
+        kept = tuple(i for i in range(x.ndim) if i not in axis)
+        shape = (*(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axis))
+        rows = np.ascontiguousarray(np.transpose(x, kept + axis).reshape(shape))
+        return np.asarray(fold(rows, axis=-1, dtype=np.int64 if x.dtype.kind in "iub" else x.dtype))
+
+    return run
 
 
 def _sum_type(x: Type, axis: tuple[int, ...]) -> Type:
@@ -158,12 +161,11 @@ def _no_vjp(*args: Any, **params: Any) -> Sequence[Any]:
 
 
 _reduction(
-    "sum", _sum_array, _sum_type, lambda g, y, x, axis: (expand(g, x.type, axis),), mask="move",
+    "sum", _folded(np.sum), _sum_type, lambda g, y, x, axis: (expand(g, x.type, axis),), mask="move",
     dtypes=("f", "i", "u", "b"), doc="Sum over axes.",
 )  # fmt: skip
 _reduction(
-    "prod", lambda x, axis: np.prod(x, axis=axis, dtype=np.int64 if x.dtype.kind in "iub" else x.dtype), _sum_type,
-    _prod_vjp, doc="Product over axes.",
+    "prod", _folded(np.prod), _sum_type, _prod_vjp, doc="Product over axes.",
 )  # fmt: skip
 _reduction(
     "max", lambda x, axis: np.max(x, axis=axis), _same("max"), _extreme_vjp, empty=False, exact=True,

@@ -36,8 +36,8 @@ def _scipy(name: str) -> Any:
 
 
 def _f64(fn: Any) -> Any:
-    """Evaluate in float64 and round once."""
-    return lambda *args: np.asarray(fn(*(x.astype(np.float64, copy=False) for x in args))).astype(args[0].dtype)
+    """Evaluate in float64 and round once, on dense memory: NumPy rounds otherwise where its vector code does not fit."""
+    return lambda *args: np.asarray(fn(*(np.asarray(x, np.float64, order="C") for x in args))).astype(args[0].dtype)
 
 
 def _unary(name: str, numpy: Any, vjp: Any, doc: str, samples: Any = (), public: str | None = None) -> Function:

@@ -41,6 +41,16 @@ def spread_axes(small: Shape, big: Shape) -> set[int]:
     return {i for i, (n, m) in enumerate(zip(aligned(small, len(big)), big, strict=True)) if n == 1 and m != 1}
 
 
+def swaps_last_two(axes: Sequence[int]) -> bool:
+    """Whether a transpose exchanges the last two axes and no others.
+
+    >>> swaps_last_two((0, 2, 1)), swaps_last_two((2, 1, 0))
+    (True, False)
+    """
+    n = len(axes)
+    return n >= 2 and tuple(axes) == (*range(n - 2), n - 1, n - 2)
+
+
 def groups(old: Shape, new: Shape) -> AxisGroups | None:
     """The finest pairs (axes of old, axes of new) that a reshape keeps together; None for empty arrays.
 

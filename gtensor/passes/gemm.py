@@ -6,18 +6,9 @@ from collections.abc import Sequence
 
 from ..builder import Builder, rebuild
 from ..ir import Atom, Eqn, Graph, Var, use_counts
+from .axes import swaps_last_two
 from .dce import live
 from .rules import with_bodies
-
-
-def swaps_last_two(axes: Sequence[int]) -> bool:
-    """Whether a transpose exchanges the last two axes and no others.
-
-    >>> swaps_last_two((0, 2, 1)), swaps_last_two((2, 1, 0))
-    (True, False)
-    """
-    n = len(axes)
-    return n >= 2 and tuple(axes) == (*range(n - 2), n - 1, n - 2)
 
 
 @with_bodies

@@ -1,0 +1,1 @@
+"""Benchmarks: the workloads, and what measures them."""

@@ -1,0 +1,265 @@
+"""`gt.Resident`: a compiled step whose state lives in one block of memory, from call to call.
+
+Comes in: `step(state, *batch) -> (state, outputs)`, the first state, specs of the batch. Goes out: a callable of the
+batch alone. Laws: the block is owned by Python, its layout depends on the types of the state only, so several
+functions share it (`bind`); calls on one block run one after another; a call that raises has not touched it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from . import tree
+from .calls import Inputs, Outputs, Wiring, adapted, bind
+from .codegen.library import Call, aligned_empty
+from .codegen.memory import state_layout
+from .codegen.program import Array as Described
+from .errors import InternalError, ShapeError, SignatureError, TraceError
+from .stages import Compiled, Inspected, Settings, Traced
+from .trace import Signature, Spec, argument_names, leaf_type, split_arguments, to_array, trace_call
+from .types import Dim, Type, resolve
+
+Array = np.ndarray[Any, Any]
+
+_BLOCKS: weakref.WeakSet[Block] = weakref.WeakSet()
+
+
+class Block:
+    """The memory of a state: one block of 64-byte aligned bytes, a view of it per leaf, and a lock for its users."""
+
+    def __init__(self, state: Any) -> None:
+        leaves, self.structure = tree.flatten(state)
+        self.names = [path or "state" for path in tree.paths(self.structure)]
+        self.types = [_state_type(leaf, name) for leaf, name in zip(leaves, self.names, strict=True)]
+        described = [Described(n, t.dtype.tag, t.shape) for n, t in zip(self.names, self.types, strict=True)]  # type: ignore[arg-type]
+        self.offsets, size = state_layout(described)
+        self.memory = aligned_empty(size)
+        self.memory[:] = 0
+        self.views = [
+            self.memory[offset : offset + type_.nbytes].view(type_.dtype.dtype).reshape(type_.shape)  # type: ignore[arg-type]
+            for offset, type_ in zip(self.offsets, self.types, strict=True)
+        ]
+        for view, leaf in zip(self.views, leaves, strict=True):
+            view[...] = to_array(leaf)
+        self.lock = threading.Lock()
+        _BLOCKS.add(self)
+
+    @property
+    def specs(self) -> Any:
+        """The state's tree with a spec for each leaf."""
+        return tree.unflatten(self.structure, [Spec(type_) for type_ in self.types])
+
+    @property
+    def tree(self) -> Any:
+        """The state's tree with the views."""
+        return tree.unflatten(self.structure, self.views)
+
+
+def _new_locks() -> None:
+    """In a forked child: nobody holds the locks that threads of the parent held."""
+    for block in _BLOCKS:
+        block.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_locks)
+
+
+def _state_type(leaf: Any, name: str) -> Type:
+    """The type of a state leaf; raises SignatureError for one that is no array, or has a run-time extent."""
+    type_ = None if isinstance(leaf, Spec) else leaf_type(leaf)
+    if type_ is None:
+        raise SignatureError(f"the state has {type(leaf).__name__} at {name}, which is no array")
+    if any(isinstance(extent, Dim) for extent in type_.shape):
+        raise ShapeError(f"the state {name} is {type_}: a state has no run-time extents")
+    return resolve(type_)
+
+
+def trace_over(
+    block: Block,
+    fn: Callable[..., Any],
+    specs: Sequence[Any],
+    *,
+    name: str,
+    names: Sequence[str],
+    updates: bool,
+    loss: bool,
+    finish: Callable[[Compiled], Any],
+) -> Traced:
+    """Trace `fn(state, *batch)` with its state in a block.
+
+    `names` are those of the batch arguments. With `updates` the function returns (state, outputs) and the new state
+    takes the old one's place. With `loss` the first output is also reported as a number.
+    """
+    settings, started = Settings.now(), time.perf_counter()
+    leaves, signature = split_arguments(fn, (block.specs, *specs), {})
+    count = len(block.types)
+    own = argument_names(fn, 1 + len(specs))[1:]
+    renamed = [_renamed(leaf, own, names) for leaf in signature.names[count:]]
+    signature = replace(signature, names=(*block.names, *renamed))
+    traced = trace_call(fn, leaves, signature, name)
+    if updates:
+        _require_state(block, traced.out_structure, [a.type for a in traced.graph.outputs], name)
+    kept = {i: i for i in range(count)}
+    wiring = Wiring(kept, kept if updates else {}, (count if updates else 0) if loss else None)
+    return Traced(traced, wiring, settings, time.perf_counter() - started, finish)
+
+
+def _renamed(leaf: str, own: Sequence[str], names: Sequence[str]) -> str:
+    """The name of a batch leaf below another name of its argument."""
+    head, dot, rest = leaf.partition(".")
+    return dict(zip(own, names, strict=True)).get(head, head) + dot + rest
+
+
+def _require_state(block: Block, structure: tree.Structure, types: Sequence[Type], name: str) -> None:
+    """Raise TraceError unless a step returned (state, outputs) with a state like the one it took."""
+    parts = structure.children() if structure.type is tuple else []
+    if len(parts) != 2:
+        raise TraceError(f"{name} must return (state, outputs), not {structure}")
+    if parts[0] != block.structure:
+        raise TraceError(f"{name} returned a state of structure {parts[0]}, it took {block.structure}")
+    for leaf, before, after in zip(block.names, block.types, types, strict=False):
+        if before != after:
+            raise TraceError(f"{name} took the state {leaf} as {before} and returned it as {after}")
+
+
+class Bound(Inspected):
+    """A function compiled over a block of state: call it with the batch. Made by `Resident.bind`.
+
+    Raises SignatureError for arguments that differ from the specs, IndexError for an index out of range.
+    """
+
+    def __init__(self, block: Block, compiled: Compiled) -> None:
+        call, wiring = compiled.traced.call, compiled.traced.wiring
+        count, graph, full = len(block.types), call.graph, call.signature
+        self.block = block
+        self.compiled = compiled
+        batch = Signature(_batch_structure(full.structure), full.types[count:], full.statics, full.names[count:])
+        captured = graph.inputs[len(graph.inputs) - len(call.captured) :]
+        self.inputs = Inputs(graph.name, batch, call.captured, [v.type for v in captured])
+        shown = [i for i in range(len(graph.outputs)) if i not in wiring.alias]
+        structure = call.out_structure.children()[1] if wiring.alias else call.out_structure
+        self.outputs = Outputs([graph.outputs[i].type for i in shown], [-1] * len(shown), structure)
+        self.frame: Call = compiled.library.acquire()
+        if tuple(leaf.offset for leaf in compiled.library.model.state) != tuple(block.offsets):
+            raise InternalError(f"{graph.name}: the compiled state is laid out differently from its block")
+        self.frame.set_state(block.memory)
+        self._dims = [dim.name for dim in compiled.library.model.dims]
+
+    def __call__(self, *batch: Any) -> Any:
+        arrays, dims = self.fit(batch)
+        with self.block.lock:
+            self.bind(arrays, dims)
+            results = self.outputs.bind(self.frame, (), dims)
+            if self.frame.call():
+                raise self.compiled.error(self.frame.failure())
+        return self.outputs.tensors(results)
+
+    def fit(self, batch: tuple[Any, ...]) -> tuple[list[Array], dict[str, int]]:
+        """The arrays of a batch, and the values of its run-time extents; raises SignatureError."""
+        inputs = self.inputs
+        leaves = inputs.leaves(batch)
+        if leaves is not None:
+            arrays = inputs.take(leaves)
+            if arrays is None:
+                fitted = [adapted(leaf, want) for leaf, want in zip(leaves, inputs.wanted, strict=True)]
+                arrays = inputs.take(fitted)
+            if arrays is not None:
+                if not self._dims:
+                    return arrays, {}
+                found = inputs.extents(arrays)
+                if found is not None:
+                    return arrays, found
+        raise inputs.refusal(batch)
+
+    def bind(self, arrays: Sequence[Array], dims: dict[str, int]) -> None:
+        """Bind the inputs and run-time extents of a call; the block's lock is held."""
+        bind(self.frame, arrays)
+        if dims:
+            self.frame.set_dims([dims[name] for name in self._dims])
+
+
+def _batch_structure(structure: tree.Structure) -> tree.Structure:
+    """The structure of the batch in that of (state, *batch), {}."""
+    args = structure.children()[0]
+    return tree.flatten(tuple(tree.unflatten(child, range(child.num_leaves)) for child in args.children()[1:]))[1]
+
+
+class Resident(Inspected):
+    """A step compiled over a state that stays in memory: `outputs = resident(*batch)` updates it in place.
+
+    `step(state, *batch) -> (state, outputs)` returns a state of the structure and types it takes; `specs` has one
+    spec (or pytree of specs, or an example) per batch argument. Raises what tracing raises, TraceError for a state
+    that changes its type, ToolchainError without a working compiler.
+
+    >>> import gtensor as gt
+    >>> counter = gt.Resident(lambda total, x: (total + x, total), gt.zeros(2), [gt.spec((2,))])
+    >>> counter(gt.ones(2)), counter(gt.ones(2))
+    (Tensor([0., 0.], dtype=float32), Tensor([1., 1.], dtype=float32))
+    >>> counter.state
+    array([2., 2.], dtype=float32)
+    """
+
+    def __init__(self, step: Callable[..., Any], state: Any, specs: Sequence[Any]) -> None:
+        if isinstance(specs, Spec):
+            raise SignatureError("specs is a sequence with one spec for each batch argument", hint="put it in a list")
+        self.block = Block(state)
+        names = argument_names(step, 1 + len(specs))[1:]
+        self.step = self._compile(step, tuple(specs), _name(step), names, updates=True)
+
+    def _compile(
+        self,
+        fn: Callable[..., Any],
+        specs: Sequence[Any],
+        name: str,
+        names: Sequence[str],
+        *,
+        updates: bool,
+        loss: bool = False,
+    ) -> Bound:
+        """A function of (state, *batch) compiled over the block."""
+        traced = trace_over(
+            self.block, fn, specs, name=name, names=names, updates=updates, loss=loss,
+            finish=lambda compiled: Bound(self.block, compiled),
+        )  # fmt: skip
+        bound: Bound = traced.lower().compile()
+        return bound
+
+    def __call__(self, *batch: Any) -> Any:
+        return self.step(*batch)
+
+    @property
+    def compiled(self) -> Compiled:  # type: ignore[override]
+        """The last stage of the step."""
+        return self.step.compiled
+
+    @property
+    def state(self) -> Any:
+        """The state as NumPy arrays in its tree. They are the memory itself: calls change them, and so may you."""
+        return self.block.tree
+
+    def bind(self, fn: Callable[..., Any], *specs: Any, updates: bool = False) -> Bound:
+        """Compile another function over the same state: `fn(state, *batch) -> outputs`.
+
+        With `updates`, it returns (state, outputs) as the step does, and its state replaces the present one.
+
+        >>> import gtensor as gt
+        >>> counter = gt.Resident(lambda total, x: (total + x, total), gt.zeros(2), [gt.spec((2,))])
+        >>> halve = counter.bind(lambda total: (total / 2, None), updates=True)
+        >>> counter(gt.ones(2)); halve(); counter.state
+        Tensor([0., 0.], dtype=float32)
+        array([0.5, 0.5], dtype=float32)
+        """
+        return self._compile(fn, specs, _name(fn), argument_names(fn, 1 + len(specs))[1:], updates=updates)
+
+
+def _name(fn: Callable[..., Any]) -> str:
+    return str(getattr(fn, "__name__", "step")).strip("<>")
