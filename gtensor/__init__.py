@@ -7,6 +7,7 @@ the names of the Python array API standard; a few of NumPy's and PyTorch's names
 from math import e, inf, nan, pi
 
 from . import errors, nn, optim, show
+from .api import compile
 from .config import config
 from .grad import grad, hvp, jvp, value_and_grad, vjp
 from .gradcheck import check_grads
@@ -115,8 +116,10 @@ from .ops.transcendental import (
     tan,
     tanh,
 )
+from .resident import Resident
 from .tensor import Tensor
 from .trace import spec, trace
+from .train import TrainStep
 from .types import bool_, float32, float64, int32, int64, uint8
 
 __version__ = "0.1.0"
@@ -129,7 +132,9 @@ power = pow
 
 __all__ = [
     "Graph",
+    "Resident",
     "Tensor",
+    "TrainStep",
     "__version__",
     "abs",
     "acos",
@@ -160,6 +165,7 @@ __all__ = [
     "check_grads",
     "clamp",
     "clip",
+    "compile",
     "concat",
     "concatenate",
     "config",

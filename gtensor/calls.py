@@ -9,7 +9,7 @@ are fresh memory, or that of a donated argument.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,14 @@ class Wanted(NamedTuple):
     name: str
 
 
+_SAME: dict[Type, Type] = {}
+
+
+def one(type_: Type) -> Type:
+    """One object for all equal types, so that tensors that come out of a call are recognised by identity."""
+    return _SAME.setdefault(type_, type_)
+
+
 def fixed_shape(type_: Type) -> tuple[int, ...] | None:
     """The shape of a type without run-time extents; None for one that has some."""
     extents = tuple(extent for extent in type_.shape if isinstance(extent, int))
@@ -79,7 +87,7 @@ def _wanted(signature: Signature) -> tuple[Wanted, ...]:
     return tuple(
         Wanted(None, None, None, next(statics), name)
         if type_ is None
-        else Wanted(type_, fixed_shape(type_), type_.dtype.dtype, None, name)
+        else Wanted(one(type_), fixed_shape(type_), type_.dtype.dtype, None, name)
         for type_, name in zip(signature.types, signature.names, strict=True)
     )
 
@@ -95,11 +103,37 @@ class Inputs:
         self.signature = signature
         self.wanted = _wanted(signature)
         self.typed = tuple(want for want in self.wanted if want.type is not None)
+        self._rows = tuple((w.type, w.shape, w.dtype, w.static) for w in self.wanted)
+        self._captured = tuple(captured), tuple(types)
         self.captured = tuple(
             (value, type_, fixed_shape(type_), type_.dtype.dtype)
             for value, type_ in zip(captured, types, strict=True)
         )
         self.dynamic = any(want.shape is None for want in self.typed)
+
+    @property
+    def rows(self) -> int | Dim | None:
+        """The extent of the batch: the leading one of the first leaf that has axes."""
+        return next((want.type.shape[0] for want in self.typed if want.type is not None and want.type.shape), None)
+
+    @property
+    def batched(self) -> list[bool]:
+        """Which of the compiled inputs have the extent of the batch in front; captured arrays never do."""
+        rows = self.rows
+        flags = [want.type is not None and want.type.shape[:1] == (rows,) for want in self.typed]
+        return flags + [False] * len(self.captured)
+
+    def with_rows(self, count: int, name: str) -> Inputs:
+        """The same inputs with another extent of the batch, for another function."""
+        rows, signature = self.rows, self.signature
+        types = [t.with_shape((count, *t.shape[1:])) if t and t.shape[:1] == (rows,) else t for t in signature.types]
+        return Inputs(name, replace(signature, types=tuple(types)), *self._captured)
+
+    @property
+    def specs(self) -> Any:
+        """The tree of the arguments with a spec for each array."""
+        leaves = [Spec(w.type) if w.type is not None else w.static[1] if w.static else None for w in self.wanted]
+        return tree.unflatten(self.signature.structure, leaves)
 
     def leaves(self, args: Any) -> list[Any] | None:
         """The leaves of a call's arguments, or None where their structure is not that of the signature."""
@@ -116,7 +150,7 @@ class Inputs:
         recorded or donated. Shapes with a run-time extent are left to `extents`.
         """
         arrays = []
-        for leaf, (type_, shape, dtype, static, _) in zip(leaves, self.wanted, strict=True):
+        for leaf, (type_, shape, dtype, static) in zip(leaves, self._rows, strict=True):
             kind = leaf.__class__
             if type_ is None:
                 if static is None or kind is not static[0] or (leaf is not static[1] and leaf != static[1]):
@@ -348,20 +382,14 @@ def bind(call: Call, arrays: Sequence[Array]) -> None:
 # ---- outputs ---------------------------------------------------------------------------------------------
 
 
-class Made(NamedTuple):
-    """One result: fresh memory of this type (`shape` None: with a run-time extent), or that of input `alias` (>= 0)."""
-
-    type: Type
-    shape: tuple[int, ...] | None
-    dtype: np.dtype[Any]
-    alias: int
-
-
 class Outputs:
-    """The results of a call: their memory before it, and tensors in the function's tree after it."""
+    """The results of a call: their memory before it, and tensors in the function's tree after it.
+
+    `aliases` has for each result the number of the input whose memory it takes over, or -1 for fresh memory.
+    """
 
     def __init__(self, types: Sequence[Type], aliases: Sequence[int], structure: tree.Structure) -> None:
-        self.made = tuple(Made(t, fixed_shape(t), t.dtype.dtype, a) for t, a in zip(types, aliases, strict=True))
+        self._made = tuple((one(t), fixed_shape(t), t.dtype.dtype, a) for t, a in zip(types, aliases, strict=True))
         self.structure = structure
         self.single = structure.is_leaf()
         self.row = structure.type is tuple and structure.num_nodes == structure.num_leaves + 1
@@ -370,7 +398,7 @@ class Outputs:
         """The arrays of the results; fresh ones are bound to the call, the others are those of inputs."""
         arrays: list[Array] = []
         slot = 0
-        for type_, shape, dtype, alias in self.made:
+        for type_, shape, dtype, alias in self._made:
             if alias >= 0:
                 arrays.append(inputs[alias])
                 continue
@@ -385,9 +413,9 @@ class Outputs:
     def tensors(self, arrays: Sequence[Array]) -> Any:
         """The results as tensors, in their tree."""
         results = []
-        for array, made in zip(arrays, self.made, strict=True):
+        for array, (type_, shape, _, _) in zip(arrays, self._made, strict=True):
             array.setflags(False)
-            results.append(Tensor(made.type if made.shape is not None else Type(array.shape, made.type.dtype), array))
+            results.append(Tensor(type_ if shape is not None else Type(array.shape, type_.dtype), array))
         if self.single:
             return results[0]
         return tuple(results) if self.row else self.structure.unflatten(results)

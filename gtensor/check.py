@@ -13,7 +13,7 @@ from typing import Any
 from .errors import GTensorError, InternalError, Source
 from .ir import Eqn, Graph, Lit, Var, names, show_eqn, subgraphs
 from .prim import REGISTRY
-from .types import Dim, DType, Type
+from .types import Dim, DType, Type, bool_
 
 NEIGHBOURS = 2
 """How many equations are shown before and after the bad one."""
@@ -40,7 +40,7 @@ class _Names(dict[Var, str]):
     """Printed names of variables; one that is no variable of the graph has a question mark."""
 
     def __missing__(self, var: Var) -> str:
-        return f"?{getattr(var, 'hint', var)}"
+        return f"?{var.hint}"
 
 
 def _excerpt(graph: Graph, at: int | None) -> str:
@@ -49,8 +49,14 @@ def _excerpt(graph: Graph, at: int | None) -> str:
         return ""
     name_of = _Names(names(graph))
     first = max(0, at - NEIGHBOURS)
-    shown = graph.eqns[first : at + NEIGHBOURS + 1]
-    return "".join(f"\n  {'>' if i == at else ' '} {show_eqn(e, name_of)}" for i, e in enumerate(shown, first))
+    lines = [show_eqn(_printable(eqn), name_of) for eqn in graph.eqns[first : at + NEIGHBOURS + 1]]
+    return "".join(f"\n  {'>' if i == at else ' '} {line}" for i, line in enumerate(lines, first))
+
+
+def _printable(eqn: Eqn) -> Eqn:
+    """The equation with a stand-in for an operand that is no variable and no literal."""
+    stand_ins = (a if isinstance(a, Var | Lit) else Var(Type((), bool_), type(a).__name__) for a in eqn.ins)
+    return Eqn(eqn.prim, tuple(stand_ins), eqn.params, eqn.outs)
 
 
 def _faults(graph: Graph) -> Iterator[tuple[str, int | None]]:
@@ -59,10 +65,7 @@ def _faults(graph: Graph) -> Iterator[tuple[str, int | None]]:
     bounds: dict[str, int] = {}
     defined: set[Var] = set()
 
-    def defines(var: Any, what: str) -> Iterator[str]:
-        if not isinstance(var, Var):
-            yield f"{what} is {type(var).__name__}, no variable"
-            return
+    def defines(var: Var) -> Iterator[str]:
         if var in defined:
             yield f"{name_of[var]} is assigned twice"
         yield from _type_faults(var.type, name_of[var], bounds)
@@ -77,14 +80,14 @@ def _faults(graph: Graph) -> Iterator[tuple[str, int | None]]:
             known = atom in name_of
             yield f"{name_of[atom]} is {'used before it is defined' if known else 'no variable of this graph'}"
 
-    for i, var in enumerate(graph.inputs):
-        yield from ((fault, None) for fault in defines(var, f"input {i}"))
+    for var in graph.inputs:
+        yield from ((fault, None) for fault in defines(var))
     for at, eqn in enumerate(graph.eqns):
         for i, atom in enumerate(eqn.ins):
             yield from ((fault, at) for fault in reads(atom, f"operand {i}"))
         yield from ((fault, at) for fault in _eqn_faults(eqn))
-        for i, var in enumerate(eqn.outs):
-            yield from ((fault, at) for fault in defines(var, f"result {i}"))
+        for var in eqn.outs:
+            yield from ((fault, at) for fault in defines(var))
     for i, atom in enumerate(graph.outputs):
         yield from ((f"output {i}: {fault}", None) for fault in reads(atom, "it"))
     if graph.output_names and len(graph.output_names) != len(graph.outputs):

@@ -77,6 +77,7 @@ class Donation:
         Raises DonatedError for a donated array that is read-only, not contiguous, or overlaps another donated one.
         """
         written: dict[int, str] = {}
+        held = [id(array) for array in arrays]
         for position, slot, name in zip(self.leaves, self.slots, self.names, strict=True):
             leaf = leaves[position]
             if leaf.__class__ is np.ndarray:
@@ -85,7 +86,7 @@ class Donation:
                     if np.may_share_memory(arrays[other], leaf):
                         raise DonatedError(f"the donated arguments {written[other]} and {name} share memory")
                 written[slot] = name
-            elif not isinstance(leaf, Tensor) or not _only_ours(leaf, arrays):
+            elif not isinstance(leaf, Tensor) or held.count(held[slot]) > 1 or not _only_ours(leaf):
                 arrays[slot] = np.array(arrays[slot], order="C")
         for slot in written:
             for other in range(len(arrays)):
@@ -114,14 +115,15 @@ def _require_writable(array: Array, name: str) -> None:
         )
 
 
-def _only_ours(tensor: Tensor, arrays: Sequence[Array]) -> bool:
-    """Whether nothing but the tensor (and `arrays`, once) holds its memory: no view, no second tensor."""
+def _only_ours(tensor: Tensor) -> bool:
+    """Whether nothing but the tensor and the list of arrays holds its memory: no view, no second tensor."""
     data = tensor.data
-    if data is None or data.flags.num & READABLE != READABLE or sum(array is data for array in arrays) != 1:
+    if data is None or data.flags.num & READABLE != READABLE:
         return False
-    whole, owner = data.base is None, data.base
-    if not whole and (not isinstance(owner, np.ndarray) or not owner.flags.owndata):
+    owner = data.base
+    if owner is not None and (not isinstance(owner, np.ndarray) or not owner.flags.owndata):
         return False
+    whole = owner is None
     del data, owner
     return _holders(tensor) <= _ALONE + 1 and (whole or _holders_of_base(tensor) <= _ALONE)
 

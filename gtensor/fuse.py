@@ -3,99 +3,29 @@
 Comes in: a simplified Graph. Goes out: a Schedule: groups in order, each one kernel (or a few, for joined
 arrays), and for every value where it lives: its group, its level there, and the memory it is a view of.
 Law: an equation joins group k only if its operands are made in groups before k, or in k at a level that a
-loop can pass on. Groups are numbered as they are made, so no cycle can form.
+loop can pass on. Groups are numbered as they are made, so no cycle can form. An elementwise equation that
+would open a group waits instead and goes where it is first needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
 
-from .ir import Atom, Eqn, Graph, Lit, Var, names, show_atom, show_param
-from .types import Dim, Shape, Type, shape_size
+from .ir import Atom, Eqn, Graph, Var, names
+from .schedule import Group, GroupKind, Level, Location, Schedule, dense_strides
+from .types import Dim, Shape, Type
 
 MAX_EQUATIONS = 500
 """A group is closed at this many equations: C compilers take more than linear time over a function."""
 
+MAX_WAITING = 64
+"""How many equations may wait for one consumer."""
+
+PROLOGUE = 0
+"""The first group: scalars made of inputs only, so that every later kernel can use them."""
+
 LOOKBACK = 16
 """How many later groups are tried for an equation that could run anywhere after its operands."""
-
-Level = Literal["element", "row", "after"]
-"""Where in its group a value is known: per element of the loop, per row, or only when the loop is over."""
-
-GroupKind = Literal["row", "product", "assemble", "copy"]
-
-
-@dataclass(frozen=True)
-class Location:
-    """A value as a view: of the memory of `base`, of a literal, or (base None) of the counters themselves.
-
-    Element (i, j, …) is at offset + i * strides[0] + j * strides[1] + …; for a counter that sum is the value.
-    """
-
-    base: Var | Lit | None
-    strides: tuple[Any, ...]
-    offset: Any = 0
-
-
-@dataclass
-class Group:
-    """Equations of one kernel over the loop `space`. `why` says why the first of them opened it.
-
-    A `copy` has no equations: it writes the elements at `source` to `target`, in row-major order of `space`.
-    """
-
-    kind: GroupKind
-    space: Shape
-    why: str
-    eqns: list[Eqn] = field(default_factory=list)
-    reads: set[Var] = field(default_factory=set)
-    target: Var | None = None
-    source: Location | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Schedule:
-    """Groups in order; `home` is the group of each computed value, `level` its level there.
-
-    `outputs` are the variables whose memory the graph's outputs are, one for each.
-    """
-
-    graph: Graph
-    groups: tuple[Group, ...]
-    home: dict[Var, int]
-    level: dict[Var, Level]
-    location: dict[Var, Location]
-    outputs: tuple[Var, ...]
-
-    def as_text(self) -> str:
-        """The groups with their equations and the rule that opened each."""
-        name_of = names(self.graph)
-        lines = [f"schedule of {self.graph.name}: {len(self.groups)} kernels"]
-        for i, group in enumerate(self.groups):
-            space = ", ".join(map(str, group.space))
-            lines.append(f"kernel {i}: {group.kind} over ({space}){f': {group.why}' if group.why else ''}")
-            for eqn in group.eqns:
-                args = [show_atom(a, name_of) for a in eqn.ins]
-                args += [f"{k}={show_param(v)}" for k, v in sorted(eqn.params.items())]
-                level = self.level[eqn.out]
-                lines.append(f"    {level:<8}{name_of[eqn.out]}: {eqn.out.type} = {eqn.prim.name}({', '.join(args)})")
-            if group.target is not None:
-                lines.append(f"    copy to {name_of.get(group.target, group.target.hint)}: {group.target.type}")
-        return "\n".join(lines)
-
-
-def dense_strides(shape: Shape) -> tuple[Any, ...]:
-    """Row-major strides in elements.
-
-    >>> dense_strides((2, 3, 4))
-    (12, 4, 1)
-    """
-    strides: list[Any] = []
-    for i in range(len(shape)):
-        strides.append(shape_size(shape[i + 1 :]))
-    return tuple(strides)
 
 
 def fuse(graph: Graph) -> Schedule:
@@ -104,7 +34,10 @@ def fuse(graph: Graph) -> Schedule:
     for eqn in graph.eqns:
         _HANDLERS[eqn.prim.kind](fuser, eqn)
     outputs = fuser.outputs()
-    return Schedule(graph, tuple(fuser.groups), fuser.home, fuser.level, fuser.location, outputs)
+    groups, home = fuser.groups, fuser.home
+    if not groups[PROLOGUE].eqns:
+        groups, home = groups[1:], {var: at - 1 for var, at in home.items()}
+    return Schedule(graph, tuple(groups), home, fuser.level, fuser.location, outputs)
 
 
 class _Fuser:
@@ -113,10 +46,12 @@ class _Fuser:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.name_of = names(graph)
-        self.groups: list[Group] = []
+        self.groups: list[Group] = [Group("row", (), "scalars of inputs only")]
         self.home: dict[Var, int] = {}
         self.level: dict[Var, Level] = {}
         self.location: dict[Var, Location] = {v: Location(v, dense_strides(v.type.shape)) for v in graph.inputs}
+        self.waiting: dict[Var, Eqn] = {}
+        self.number = {eqn.out: i for i, eqn in enumerate(graph.eqns)}
 
     # ---- what is known of operands ----
 
@@ -130,26 +65,74 @@ class _Fuser:
             return self.location[atom]
         return Location(atom, (0,) * len(atom.type.shape))
 
-    def earliest(self, eqn: Eqn, joins: Callable[[Atom, int], bool]) -> int:
-        """The first group that an equation could be in; `joins` says whether a loop can pass an operand on."""
+    def frontier(self, atoms: Sequence[Atom]) -> list[Var]:
+        """The operands that are already made: of equations, and of those that wait for them."""
+        behind = [a for eqn in self.behind(atoms) for a in eqn.ins]
+        return [a for a in (*atoms, *behind) if isinstance(a, Var) and a not in self.waiting]
+
+    def earliest(self, atoms: Sequence[Atom]) -> int:
+        """The first group that something with these operands could be in."""
         first = 0
-        for atom in eqn.ins:
-            home = self.home_of(atom)
+        for var in self.frontier(atoms):
+            home = self.home_of(var)
             if home >= 0:
-                first = max(first, home if joins(atom, home) else home + 1)
+                first = max(first, home + (self.level[var] == "after"))
         return first
 
-    def reads_of(self, eqn: Eqn) -> set[Var]:
-        """What an equation reads from memory, to find groups that read the same."""
-        return {base for a in eqn.ins if isinstance(base := self.locate(a).base, Var)}
+    def reads_of(self, atoms: Sequence[Atom]) -> set[Var]:
+        """What is read from memory for operands, to find groups that read the same."""
+        return {base for a in self.frontier(atoms) if isinstance(base := self.locate(a).base, Var)}
+
+    # ---- equations that wait for their first consumer ----
+
+    def behind(self, atoms: Sequence[Atom]) -> list[Eqn]:
+        """The waiting equations that operands depend on, in order."""
+        found: dict[Var, Eqn] = {}
+        stack = [a for a in atoms if isinstance(a, Var) and a in self.waiting]
+        while stack:
+            var = stack.pop()
+            if var not in found:
+                found[var] = self.waiting[var]
+                stack.extend(a for a in found[var].ins if isinstance(a, Var) and a in self.waiting)
+        return sorted(found.values(), key=lambda eqn: self.number[eqn.out])
+
+    def wait(self, eqn: Eqn) -> bool:
+        """Let an equation wait, unless too many wait with it."""
+        if len(self.behind(eqn.ins)) >= MAX_WAITING:
+            return False
+        self.waiting[eqn.out] = eqn
+        return True
+
+    def settle(self, atoms: Sequence[Atom], space: Shape | None = None) -> None:
+        """Place waiting operands now, but for those that the loop of `space` can take in."""
+        if space is None:
+            outside = [self.waiting[a] for a in atoms if isinstance(a, Var) and a in self.waiting]
+        else:
+            outside = [e for e in self.behind(atoms) if not _fits(e.out.type.shape, space)]
+        for eqn in outside:
+            if eqn.out in self.waiting:
+                del self.waiting[eqn.out]
+                _place(self, eqn)
+
+    def bring(self, atoms: Sequence[Atom], at: int) -> None:
+        """Put waiting operands into the group that needs them."""
+        for eqn in self.behind(atoms):
+            del self.waiting[eqn.out]
+            view = eqn.prim.kind == "view"
+            if view and self.home_of(eqn.ins[0]) != at:
+                _view(self, eqn)
+                continue
+            level: Level = "element" if eqn.out.type.shape == self.groups[at].space else "row"
+            self.put(eqn, at, level, _view_location(self, eqn) if view else None)
 
     # ---- placing equations ----
 
     def put(self, eqn: Eqn, at: int, level: Level, location: Location | None = None) -> None:
-        """Add an equation to a group."""
+        """Add an equation to a group, after what waits for it."""
+        self.bring(eqn.ins, at)
         group = self.groups[at]
         group.eqns.append(eqn)
-        group.reads |= self.reads_of(eqn) | set(eqn.outs)
+        group.reads |= self.reads_of(eqn.ins) | set(eqn.outs)
         self.note(eqn, at, level, location)
 
     def note(self, eqn: Eqn, at: int, level: Level, location: Location | None = None) -> None:
@@ -160,23 +143,40 @@ class _Fuser:
         if at >= 0:
             self.home[out] = at
 
-    def open(self, kind: GroupKind, space: Shape, why: str) -> int:
+    def open(self, kind: GroupKind, space: Shape, why: str, blocker: Group | None = None) -> int:
         """A new group at the end."""
-        self.groups.append(Group(kind, space, why))
+        self.groups.append(Group(kind, space, why, blocker))
         return len(self.groups) - 1
 
-    def candidates(self, eqn: Eqn, first: int) -> list[int]:
-        """Groups to try: where the last operand is made, else the newest that read the same memory."""
-        last = max((self.home_of(a) for a in eqn.ins), default=-1)
+    def candidates(self, atoms: Sequence[Atom], first: int) -> list[int]:
+        """Groups to try: where the last operand is made, the newest, and late ones that read the same memory."""
+        last = max((self.home_of(a) for a in self.frontier(atoms)), default=-1)
+        newest = len(self.groups) - 1
+        reads = self.reads_of(atoms)
         result = [last] if last >= first and last >= 0 else []
-        reads = self.reads_of(eqn)
-        for k in range(len(self.groups) - 1, max(first, len(self.groups) - LOOKBACK) - 1, -1):
-            if k != last and self.groups[k].kind == "row" and self.groups[k].reads & reads:
+        for k in range(newest, max(first, newest + 1 - LOOKBACK) - 1, -1):
+            if k != last and self.groups[k].kind == "row" and (k == newest or self.groups[k].reads & reads):
                 result.append(k)
         return [k for k in result if len(self.groups[k].eqns) < MAX_EQUATIONS]
 
+    def admits(self, at: int, level: Level, atoms: Sequence[Atom]) -> bool:
+        """Whether group `at` can use operands at that level, and take in what waits for them."""
+        if not all(self._passes(a, at, level) for a in atoms if a not in self.waiting):
+            return False
+        for eqn in self.behind(atoms):
+            inner = _level_in(self, eqn.out.type.shape, at)
+            source: Level | None = "row" if eqn.prim.kind == "view" else inner
+            if inner is None or not all(self._passes(a, at, source) for a in eqn.ins if a not in self.waiting):
+                return False
+        return True
+
+    def _passes(self, atom: Atom, at: int, level: Level | None) -> bool:
+        home = self.home_of(atom)
+        return home < at or (home == at and isinstance(atom, Var) and self.level[atom] == level)
+
     def materialize(self, atom: Atom, why: str) -> None:
         """Make sure that an operand is in memory: a literal or a counter is written out by a copy."""
+        self.settle([atom])
         if isinstance(atom, Var) and not isinstance(self.location[atom].base, Var):
             self.copy(atom, self.location[atom], atom.type.shape, why)
 
@@ -190,6 +190,7 @@ class _Fuser:
 
     def outputs(self) -> tuple[Var, ...]:
         """Memory for each output; what has none of its own (inputs, views, literals, repeats) is copied."""
+        self.settle(self.graph.outputs)
         result: list[Var] = []
         inputs = set(self.graph.inputs)
         for i, atom in enumerate(self.graph.outputs):
@@ -208,6 +209,11 @@ def _fits_row(shape: Shape, space: Shape) -> bool:
     return bool(space) and shape in (space[:-1], (*space[:-1], 1)) and shape != space
 
 
+def _fits(shape: Shape, space: Shape) -> bool:
+    """Whether the loop of a space can make a value of that shape, per element or per row."""
+    return shape == space or _fits_row(shape, space)
+
+
 def _level_in(f: _Fuser, shape: Shape, at: int) -> Level | None:
     """The level of an elementwise result of that shape in a group, or None where it does not fit."""
     group = f.groups[at]
@@ -218,62 +224,77 @@ def _level_in(f: _Fuser, shape: Shape, at: int) -> Level | None:
     return "row" if group.kind == "row" and _fits_row(shape, group.space) else None
 
 
-def _passes(f: _Fuser, at: int, level: Level) -> Callable[[Atom], bool]:
-    """Whether group `at` can use an operand at that level: made before, or in the group at the same level."""
-
-    def check(atom: Atom) -> bool:
-        home = f.home_of(atom)
-        return home < at or (home == at and isinstance(atom, Var) and f.level[atom] == level)
-
-    return check
-
-
 def _elementwise(f: _Fuser, eqn: Eqn) -> None:
+    made = any(f.home_of(a) >= 0 for a in f.frontier(eqn.ins))
+    if not (made and _join(f, eqn)) and not f.wait(eqn):
+        _place(f, eqn)
+
+
+def _place(f: _Fuser, eqn: Eqn) -> None:
+    """Put an equation where its operands are, or into a group of its own."""
+    if eqn.prim.kind == "view":
+        f.settle(eqn.ins)
+        _view(f, eqn)
+        return
     shape = eqn.out.type.shape
-    first = f.earliest(eqn, lambda atom, home: f.level[atom] != "after")  # type: ignore[index]
-    for at in f.candidates(eqn, first):
+    if shape == () and all(f.home_of(a) <= PROLOGUE for a in f.frontier(eqn.ins)):
+        f.settle(eqn.ins, shape)
+        f.put(eqn, PROLOGUE, "element")
+    elif not _join(f, eqn):
+        f.put(eqn, _open_row(f, eqn, shape), "element")
+
+
+def _join(f: _Fuser, eqn: Eqn) -> bool:
+    """Put an equation into a group that makes its operands or reads the same, if there is one that it fits."""
+    shape = eqn.out.type.shape
+    f.settle(eqn.ins, shape)
+    for at in f.candidates(eqn.ins, f.earliest(eqn.ins)):
         level = _level_in(f, shape, at)
-        if level == "row" and not any(f.home_of(a) == at for a in eqn.ins):
+        if level == "row" and not any(f.home_of(a) == at for a in f.frontier(eqn.ins)):
             continue
-        if level is not None and all(map(_passes(f, at, level), eqn.ins)):
+        if level is not None and f.admits(at, level, eqn.ins):
             f.put(eqn, at, level)
-            return
-    f.put(eqn, f.open("row", shape, _reason(f, eqn, shape)), "element")
+            return True
+    return False
 
 
-def _reason(f: _Fuser, eqn: Eqn, shape: Shape) -> str:
-    """Why the group of the last operand could not take an equation."""
-    last = max((f.home_of(a) for a in eqn.ins), default=-1)
+def _open_row(f: _Fuser, eqn: Eqn, space: Shape) -> int:
+    """A new row group, and why the group of the last operand could not take the equation."""
+    made = f.frontier(eqn.ins)
+    last = max(map(f.home_of, made), default=-1)
     if last < 0:
-        return "reads inputs only"
-    for atom in eqn.ins:
-        if isinstance(atom, Var) and f.home_of(atom) == last and f.level[atom] == "after":
-            return f"{f.name_of[atom]} is known only when kernel {last} is done"
-    if len(f.groups[last].eqns) >= MAX_EQUATIONS:
-        return f"kernel {last} is full"
-    if f.groups[last].kind not in ("row", "product"):
-        return f"kernel {last} only moves data"
-    return f"its loop differs from kernel {last}'s"
+        return f.open("row", space, "reads inputs only")
+    group = f.groups[last]
+    late = next((v for v in made if f.home_of(v) == last and f.level[v] == "after"), None)
+    if late is not None:
+        why = f"{f.name_of[late]} is known only when kernel {{}} is done"
+    elif len(group.eqns) >= MAX_EQUATIONS:
+        why = "kernel {} is full"
+    elif group.kind in ("row", "product"):
+        why = "its loop differs from that of kernel {}"
+    else:
+        why = "kernel {} only moves data"
+    return f.open("row", space, why, group)
 
 
 def _reduce(f: _Fuser, eqn: Eqn) -> None:
     (x,) = eqn.ins
     shape, axes = x.type.shape, eqn.params["axis"]
-    first = f.earliest(eqn, lambda atom, home: f.level[atom] != "after")  # type: ignore[index]
     last_only = axes == (len(shape) - 1,)
     by_position = eqn.prim.c["*"] in ("argmax", "argmin")
+    f.settle([x], shape if last_only or not by_position else None)
     if not by_position or last_only:
-        for at in f.candidates(eqn, first):
+        for at in f.candidates([x], f.earliest([x])):
             level = _level_in(f, shape, at)
-            if level is None or not _passes(f, at, level)(x):
+            if level is None or not f.admits(at, level, [x]):
                 continue
-            if level == "row" and f.home_of(x) != at:
+            if level == "row" and not any(f.home_of(a) == at for a in f.frontier([x])):
                 continue
             if f.groups[at].kind == "product" and len(shape) - 1 in axes:
                 continue
             f.put(eqn, at, "row" if level == "element" and last_only else "after")
             return
-    at = f.open("row", _reduction_space(shape, axes, by_position), _reason(f, eqn, shape))
+    at = _open_row(f, eqn, _reduction_space(shape, axes, by_position))
     f.put(eqn, at, "row" if last_only else "after")
 
 
@@ -286,19 +307,36 @@ def _reduction_space(shape: Shape, axes: tuple[int, ...], by_position: bool) -> 
 
 def _view(f: _Fuser, eqn: Eqn) -> None:
     (x,) = eqn.ins
-    home, out = f.home_of(x), eqn.out
-    source = f.locate(x)
-    assert eqn.prim.strides is not None
-    found = eqn.prim.strides(x.type, source.strides, source.offset, out.type, **eqn.params)
-    location = None if found is None else Location(source.base, *found)
+    out = eqn.out
+    if isinstance(x, Var) and x in f.waiting:
+        if _repeats_rows(x.type.shape, out.type.shape):
+            f.waiting[out] = eqn
+            return
+        f.settle([x])
+    home = f.home_of(x)
+    location = _view_location(f, eqn)
     if location is not None and home >= 0 and isinstance(x, Var) and _stays_in_loop(f, x, out.type, home):
         level: Level = "element" if out.type.shape == f.groups[home].space else "row"
         f.put(eqn, home, level, location)
         return
     if location is None:
-        f.copy(out, source, x.type.shape, "its elements cannot be reached by strides")
+        f.copy(out, f.locate(x), x.type.shape, "its elements cannot be reached by strides")
         return
     f.note(eqn, home, "after", location)
+
+
+def _view_location(f: _Fuser, eqn: Eqn) -> Location | None:
+    """The elements of a view in the memory of its operand, or None where strides cannot say it."""
+    (x,) = eqn.ins
+    source = f.locate(x)
+    assert eqn.prim.strides is not None
+    found = eqn.prim.strides(x.type, source.strides, source.offset, eqn.out.type, **eqn.params)
+    return None if found is None else Location(source.base, *found)
+
+
+def _repeats_rows(shape: Shape, out: Shape) -> bool:
+    """Whether a view only adds or drops extents of 1, or repeats values per row along the row."""
+    return _real(shape) == _real(out) or (len(out) > 0 and shape == (*out[:-1], 1))
 
 
 def _stays_in_loop(f: _Fuser, x: Var, out: Type, home: int) -> bool:
@@ -325,11 +363,12 @@ def _contract(f: _Fuser, eqn: Eqn) -> None:
 
 
 def _gather(f: _Fuser, eqn: Eqn) -> None:
+    f.settle(eqn.ins)
     f.materialize(eqn.ins[0], "what is indexed must be in memory")
-    first = f.earliest(eqn, lambda atom, home: False)
     shape = eqn.out.type.shape
-    for at in f.candidates(eqn, first):
-        if f.groups[at].kind == "row" and shape == f.groups[at].space:
+    for at in f.candidates(eqn.ins, f.earliest(eqn.ins)):
+        before = all(f.home_of(a) < at for a in eqn.ins)
+        if before and f.groups[at].kind == "row" and shape == f.groups[at].space:
             f.put(eqn, at, "element")
             return
     f.put(eqn, f.open("row", shape, "reads at computed places"), "element")
@@ -338,19 +377,18 @@ def _gather(f: _Fuser, eqn: Eqn) -> None:
 def _scatter(f: _Fuser, eqn: Eqn) -> None:
     target, index, values = eqn.ins
     shape = values.type.shape
-    first = max(
-        f.earliest(Eqn(eqn.prim, (target, index), {}, eqn.outs), lambda atom, home: False),
-        f.earliest(Eqn(eqn.prim, (values,), {}, eqn.outs), lambda atom, home: f.level[atom] == "element"),  # type: ignore[index]
-    )
-    home = f.home_of(values)
-    if home >= first and home >= 0 and f.groups[home].kind == "row" and f.groups[home].space == shape:
-        if len(f.groups[home].eqns) < MAX_EQUATIONS and isinstance(values, Var) and f.level[values] == "element":
-            f.put(eqn, home, "after")
+    f.settle([target, index])
+    f.settle([values], shape)
+    for at in f.candidates([values], f.earliest([values])):
+        before = all(f.home_of(a) < at for a in (target, index))
+        if before and f.groups[at].kind == "row" and shape == f.groups[at].space and f.admits(at, "element", [values]):
+            f.put(eqn, at, "after")
             return
     f.put(eqn, f.open("row", shape, "writes at computed places"), "after")
 
 
 def _assemble(f: _Fuser, eqn: Eqn) -> None:
+    f.settle(eqn.ins)
     f.put(eqn, f.open("assemble", eqn.out.type.shape, "its parts are written side by side"), "after")
 
 
@@ -371,4 +409,3 @@ _HANDLERS: dict[str, Callable[[_Fuser, Eqn], None]] = {
     "assemble": _assemble,
     "source": _source,
 }
-

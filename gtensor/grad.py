@@ -169,9 +169,7 @@ class _Arguments:
         chosen = tuple(args[n] for n in self.numbers)
         self.leaves, self.structure = tree.flatten(chosen)
         names = argument_names(fn, len(args))
-        paths = [
-            ".".join([names[self.numbers[path[0]]], *map(str, path[1:])]) for path in self.structure.paths()
-        ]
+        paths = [".".join([names[self.numbers[path[0]]], *map(str, path[1:])]) for path in self.structure.paths()]
         self.live = [not cut for cut in self._frozen(frozen, chosen, paths)]
         live = [(leaf, path) for leaf, path, alive in zip(self.leaves, paths, self.live, strict=True) if alive]
         self.variables = [_variable(leaf, path) for leaf, path in live]
@@ -351,9 +349,7 @@ def _grad_of_tensor(loss: Tensor, wrt: Any) -> Any:
             loss, *variables = (Tensor(t.type, atom=home.atom(t), scope=home) for t in (loss, *leaves))
             steps = traced_steps(home)
         names = {key_of(v): f"wrt[{i}]" for i, v in enumerate(variables)}
-        found = pull_back(
-            steps, [loss], [unit(loss)], variables, _same, lambda t: names.get(key_of(t), "the loss")
-        )
+        found = pull_back(steps, [loss], [unit(loss)], variables, _same, lambda t: names.get(key_of(t), "the loss"))
         gradients = [zeros(v.type) if t is None else t for t, v in zip(found, variables, strict=True)]
     return tree.unflatten(structure, gradients)
 

@@ -97,7 +97,9 @@ def _compare(fn: LeafFunction, point: Sequence[Array], paths: Sequence[str], lim
             difference = min(found, key=lambda d: abs(rule - d) if d == d else np.inf)
             if not limits.allow(rule, difference):
                 where = f"{path}[{', '.join(map(str, index))}]" if index else path
-                raise GradCheckError(f"the {what} {where} is {rule:.10g} by the rules, {difference:.10g} by differences")
+                raise GradCheckError(
+                    f"the {what} {where} is {rule:.10g} by the rules, {difference:.10g} by differences"
+                )
 
 
 def _differences(

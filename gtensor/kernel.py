@@ -170,9 +170,7 @@ class Kernel:
 
     def finished(self) -> tuple[p.Phase, ...]:
         """The phases."""
-        return tuple(
-            p.Phase(tuple(head), tuple(body)) for head, body in zip(self._heads, self._bodies, strict=True)
-        )
+        return tuple(p.Phase(tuple(head), tuple(body)) for head, body in zip(self._heads, self._bodies, strict=True))
 
 
 def positions(strides: Mapping[int, p.Extent], rank: int) -> tuple[p.Extent, ...]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from .codegen import cexpr
 from .codegen import program as p
-from .fuse import Group, Location, Schedule, dense_strides
 from .ir import Atom, Eqn, Lit, Var, lit, names, show_atom, show_param
 from .kernel import Kernel, Memory, positions, scalar_space
+from .schedule import Group, Location, Schedule, dense_strides
 from .types import Dim, Type, extent_bound, shape_size
 
 WIDE = 64
@@ -115,10 +115,7 @@ class _Lowering:
         """A name for a kernel: its number and the last named value it makes, else its last operation."""
         named = [e.out for e in group.eqns if e.out.hint]
         last = group.target or (named[-1] if named else None)
-        if last is not None:
-            what = self.memory.names[last]
-        else:
-            what = group.eqns[-1].prim.name
+        what = group.eqns[-1].prim.name if last is None else self.memory.names[last]
         return self.memory.unique(f"k{index}_{what}")
 
     def comment(self, group: Group) -> tuple[str, ...]:
@@ -216,9 +213,7 @@ def _product(f: _Lowering, index: int, group: Group) -> None:
     batch = len(group.space) - 2
     *lead, m, n = (memory.extent(x) for x in group.space)
     inner = a.type.shape[-2 if ta else -1]
-    term = p.Term(
-        _matrix_access(f, a, ta, batch), _matrix_access(f, b, tb, batch), memory.extent(inner)
-    )
+    term = p.Term(_matrix_access(f, a, ta, batch), _matrix_access(f, b, tb, batch), memory.extent(inner))
     kernel = _Statements(f, index, group)
     acc = kernel.define(first)
     kernel.keep(first)
@@ -362,8 +357,8 @@ def _check_index(k: _Statements, eqn: Eqn, value: str, per_row: bool, phase: int
     bounds = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
     tag = eqn.ins[0].type.dtype.tag
     if bounds.ignore is not None:
-        low = cexpr.literal(bounds.low, tag)
-        ignored = cexpr.Expr(f"gt_where_{tag}({{0}} == {{1}}, {{2}}, {{0}})", (value, cexpr.literal(bounds.ignore, tag), low), tag, tag)  # fmt: skip
+        args = (value, cexpr.literal(bounds.ignore, tag), cexpr.literal(bounds.low, tag))
+        ignored = cexpr.Expr(f"gt_where_{tag}({{0}} == {{1}}, {{2}}, {{0}})", args, tag, tag)
         value = k.kernel.assign("label", tag, ignored, per_row, phase)
     k.kernel.add(p.Check(value, bounds.low, bounds.high, k.number(eqn), k.note(eqn)), per_row, phase)
 
@@ -503,7 +498,9 @@ _EQUATIONS = {
 # ---- kernels that only move elements ---------------------------------------------------------------------
 
 
-def _copy_step(f: _Lowering, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int = 0) -> p.RowKernel:  # fmt: skip
+def _copy_step(
+    f: _Lowering, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int = 0
+) -> p.RowKernel:
     """A kernel that writes the elements at `source` to the target's buffer."""
     kernel = Kernel(f.memory, scalar_space(type.shape))
     over = tuple(f.memory.extent(s) for s in source.strides) or (0,)

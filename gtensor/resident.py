@@ -213,7 +213,7 @@ class Resident(Inspected):
             raise SignatureError("specs is a sequence with one spec for each batch argument", hint="put it in a list")
         self.block = Block(state)
         names = argument_names(step, 1 + len(specs))[1:]
-        self.step = self._compile(step, tuple(specs), _name(step), names, updates=True)
+        self.step = self._compile(step, tuple(specs), name_of(step), names, updates=True)
 
     def _compile(
         self,
@@ -258,8 +258,9 @@ class Resident(Inspected):
         Tensor([0., 0.], dtype=float32)
         array([0.5, 0.5], dtype=float32)
         """
-        return self._compile(fn, specs, _name(fn), argument_names(fn, 1 + len(specs))[1:], updates=updates)
+        return self._compile(fn, specs, name_of(fn), argument_names(fn, 1 + len(specs))[1:], updates=updates)
 
 
-def _name(fn: Callable[..., Any]) -> str:
+def name_of(fn: Callable[..., Any]) -> str:
+    """The name of a function as kernels and messages show it."""
     return str(getattr(fn, "__name__", "step")).strip("<>")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .ir import Atom, Eqn, Graph, Lit, Var, names, show_atom, show_param, subgraphs, text
@@ -73,18 +73,29 @@ def _named_like(graph: Graph, model: Graph) -> Graph:
 
 
 def _matches(graph: Graph, model: Graph) -> Iterator[tuple[Eqn, Eqn]]:
-    """Equations of two graphs that correspond: the same operation from the same line, in the same order."""
-    keys = [[_likeness(eqn) for eqn in g.eqns] for g in (graph, model)]
-    for block in difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=False).get_matching_blocks():
-        for i in range(block.size):
-            yield graph.eqns[block.a + i], model.eqns[block.b + i]
+    """Equations of two graphs that correspond: the same operation in the same order.
+
+    Those from the same line of the user's are matched first, and then what lies between them.
+    """
+    here, there = 0, 0
+    for i, j, size in _blocks(graph.eqns, model.eqns, lambda eqn: (_likeness(eqn), eqn.source[:1])):
+        left, right = graph.eqns[here:i], model.eqns[there:j]
+        for k, m, length in _blocks(left, right, _likeness):
+            yield from zip(left[k : k + length], right[m : m + length], strict=True)
+        yield from zip(graph.eqns[i : i + size], model.eqns[j : j + size], strict=True)
+        here, there = i + size, j + size
+
+
+def _blocks(left: Sequence[Eqn], right: Sequence[Eqn], key: Callable[[Eqn], Any]) -> list[difflib.Match]:
+    """Runs of equations with equal keys, in order; the last one is empty and stands at the ends."""
+    return difflib.SequenceMatcher(None, [*map(key, left)], [*map(key, right)], autojunk=False).get_matching_blocks()
 
 
 def _likeness(eqn: Eqn) -> tuple[Any, ...]:
     """What an equation says besides the names of its variables."""
     plain = tuple((k, show_param(v)) for k, v in sorted(eqn.params.items()) if not isinstance(v, Graph))
     literals = tuple(a if isinstance(a, Lit) else None for a in eqn.ins)
-    return eqn.prim.name, literals, plain, tuple(v.type for v in eqn.outs), eqn.source[:1]
+    return eqn.prim.name, literals, plain, tuple(v.type for v in eqn.outs)
 
 
 def _bodies_like(eqn: Eqn, model: Eqn | None) -> Mapping[str, Any]:

@@ -18,10 +18,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from . import config, errors, ir, passes, report
-from . import trace as tracing
+from . import errors, ir, passes, report
 from .calls import Wiring
-from .check import check_graph
 from .codegen import build
 from .codegen.cache import tree_digest
 from .codegen.cexpr import identifier
@@ -32,11 +30,13 @@ from .codegen.memory import Plan, show_plan
 from .codegen.options import OptionError, Options
 from .codegen.program import Program
 from .codegen.show import show
+from .config import get
 from .fuse import Schedule, fuse
 from .ir import Eqn, Graph
 from .lower import lower
 from .prim import Bounds, Indexing
 from .show import diff
+from .trace import Traced as Tracing
 from .types import Dim
 
 _NUMBERS = itertools.count(1)
@@ -70,15 +70,15 @@ class Settings:
         """From `gt.config` and the environment; raises OptionError for a value that means nothing."""
         with user_errors():
             options = Options(
-                cache=config.get("cache"),
-                cc=config.get("cc"),
-                cflags=config.get("cflags"),
-                blas=config.get("blas"),
-                sanitize=config.get("sanitize"),
-                timing=bool(config.get("time")),
-                debug=config.get("debug"),
+                cache=get("cache"),
+                cc=get("cc"),
+                cflags=get("cflags"),
+                blas=get("blas"),
+                sanitize=get("sanitize"),
+                timing=bool(get("time")),
+                debug=get("debug"),
             )
-        return Settings(options, tuple(config.get("skip")), config.get("check"), config.get("dump"))
+        return Settings(options, tuple(get("skip")), get("check"), get("dump"))
 
     @property
     def looks_inside(self) -> bool:
@@ -93,7 +93,7 @@ Finish = Callable[["Compiled"], Any]
 class Traced:
     """The first stage: the graph of a function for one signature. `seconds` is what tracing took."""
 
-    call: tracing.Traced
+    call: Tracing
     wiring: Wiring
     settings: Settings
     seconds: float
@@ -141,13 +141,18 @@ class Lowered:
         settings, graph = self.traced.settings, self.traced.graph
         say = settings.options.say
         say(2, self.traced.as_text())
-        if settings.check:
-            check_graph(graph)
         started = time.perf_counter()
-        result = passes.simplify(graph, skip=settings.skip, check=settings.check, log=lambda line: say(1, line))
+        result = passes.simplify(graph, skip=settings.skip, check=settings.check, log=self._log)
         say(1, f"passes: {graph.name}: {len(graph.eqns)} equations became {len(result.eqns)} {_since(started)}")
-        say(2, diff(graph, result) or "(unchanged)")
         return result
+
+    def _log(self, name: str, before: Graph, after: Graph, seconds: float) -> None:
+        """Say what a pass did."""
+        say = self.traced.settings.options.say
+        counts = "unchanged" if after is before else f"{len(before.eqns)} equations became {len(after.eqns)}"
+        say(1, f"pass {name}: {counts} in {1e3 * seconds:.1f} ms")
+        if after is not before:
+            say(2, diff(before, after))
 
     @cached_property
     def schedule(self) -> Schedule:

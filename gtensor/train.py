@@ -1,67 +1,24 @@
-"""`gt.TrainStep`: loss, gradients and optimizer as one compiled call; `fit`: the loop over a data set in C.
+"""`gt.TrainStep`: loss, gradients and the optimizer's update as one compiled call.
 
 Comes in: a loss function, parameters, an optimizer, specs of a batch. Goes out: a callable that takes a batch and
-returns its loss, having moved the parameters in place. Laws: a step is committed whole or not at all; `fit` runs
-every row of every epoch, the last partial batch too; between slices of about 100 ms Python is in charge: signals,
-callbacks and the progress bar.
+returns its loss, having moved the parameters in place, and `fit`, the loop over a data set in C. Laws: a step is
+committed whole or not at all; `fit` runs every row of every epoch, the last partial batch too.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import tree
-from .calls import READABLE, Inputs, Wanted, normal
-from .codegen.library import Loop
-from .errors import GTensorError, OptionError, ShapeError, SignatureError
+from . import loop
+from .errors import OptionError, ShapeError
 from .grad import Frozen, value_and_grad
 from .optim import Optimizer
-from .resident import Array, Bound, Resident
-from .tensor import as_tensor
-from .trace import Spec, argument_names, leaf_type, spec
+from .resident import Array, Block, Bound, Resident, name_of
+from .trace import argument_names, spec
 from .types import Dim, float64
-
-SLICE = 0.1
-"""Seconds that C keeps the loop before Python looks at signals and callbacks."""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One pass over the data: the mean of its losses, the validation loss after it, and the seconds it took."""
-
-    loss: float
-    validation: float | None
-    seconds: float
-
-
-@dataclass
-class History:
-    """What `fit` has seen: the losses of all steps so far, one record per finished epoch, and the seconds."""
-
-    losses: Array
-    epochs: list[Epoch] = field(default_factory=list)
-    seconds: float = 0.0
-
-    @property
-    def steps(self) -> int:
-        """How many steps were run."""
-        return len(self.losses)
-
-    @property
-    def steps_per_second(self) -> float:
-        """Speed, validation and callbacks included."""
-        return self.steps / self.seconds if self.seconds else 0.0
-
-    def __repr__(self) -> str:
-        last = f", loss {self.epochs[-1].loss:.6g}" if self.epochs else ""
-        return f"History({self.steps} steps, {len(self.epochs)} epochs{last}, {self.seconds:.2f} s)"
 
 
 class TrainStep(Resident):
@@ -76,11 +33,11 @@ class TrainStep(Resident):
     >>> import gtensor as gt
     >>> def loss_fn(w, x, y):
     ...     return gt.mean((x @ w - y) ** 2)
-    >>> train = gt.TrainStep(loss_fn, gt.zeros(2), gt.optim.sgd(0.5), gt.spec((4, 2)), gt.spec((4,)))
+    >>> train = gt.TrainStep(loss_fn, gt.zeros(2), gt.optim.sgd(0.25), gt.spec((4, 2)), gt.spec((4,)))
     >>> train(gt.ones((4, 2)), gt.ones(4)), train(gt.ones((4, 2)), gt.ones(4))
-    (1.0, 1.0)
+    (1.0, 0.0)
     >>> train.params
-    array([0., 0.], dtype=float32)
+    array([0.5, 0.5], dtype=float32)
     """
 
     def __init__(
@@ -97,23 +54,171 @@ class TrainStep(Resident):
         self.optimizer = optimizer
         self.has_aux = has_aux
         self.frozen = frozen
-        self._rate = () if learning_rate is None else (np.array(learning_rate, np.float64),)
-        self._names = argument_names(loss_fn, 1 + len(specs))[1:]
-        self._steps: dict[int, Bound] = {}
-        self._validations: dict[int, Bound] = {}
-        self._block(params)
-        self.step = self._compile_step(specs)
-        self.step.outputs.bind(self.step.frame, (), {})
+        self.names = argument_names(loss_fn, 1 + len(specs))[1:]
+        self._rate: tuple[Array, ...] = () if learning_rate is None else (np.array(learning_rate, np.float64),)
+        self.block = Block({"params": params, "optimizer": optimizer.init(params)})
+        self.step = self._train(specs)
+        if not has_aux:
+            self.step.outputs.bind(self.step.frame, (), {})
+        self._sizes: dict[int, Bound] = {}
+        self._losses: dict[int, Bound] = {}
 
     def __call__(self, *batch: Any) -> Any:
+        """One step: the loss of the batch before the update, as a float; (loss, aux) with `has_aux`.
+
+        Raises SignatureError for arguments that differ from the specs, IndexError for an index out of range; the
+        state is then untouched.
+        """
         step = self.step
         arrays, dims = step.fit((*self._rate, *batch))
-        frame = step.frame
-        if self.has_aux:
-            return self._with_aux(step, arrays, dims)
         with self.block.lock:
             step.bind(arrays, dims)
-            loss = frame.step()
-            if loss != loss and frame.status:
-                raise step.compiled.error(frame.failure())
-        return loss
+            results = step.outputs.bind(step.frame, (), dims) if self.has_aux else None
+            loss = step.frame.step()
+            if loss != loss and step.frame.status:
+                raise step.compiled.error(step.frame.failure())
+        return loss if results is None else (loss, step.outputs.tensors(results)[1])
+
+    @property
+    def params(self) -> Any:
+        """The parameters as NumPy arrays in their tree. They are the memory itself: steps change them."""
+        return self.state["params"]
+
+    @property
+    def learning_rate(self) -> float:
+        """The rate that the next step reads; raises OptionError unless the step was made with `learning_rate`."""
+        return float(self._rate_array())
+
+    @learning_rate.setter
+    def learning_rate(self, value: float) -> None:
+        self._rate_array()[...] = value
+
+    def bind(self, fn: Callable[..., Any], *specs: Any, updates: bool = False) -> Bound:
+        """Compile another function over the same parameters: `fn(params, *batch) -> outputs`.
+
+        With `updates` it returns (params, outputs), and its parameters replace the present ones.
+        """
+
+        def over(state: Any, *batch: Any) -> Any:
+            result = fn(state["params"], *batch)
+            if not updates:
+                return result
+            params, outputs = result
+            return {**state, "params": params}, outputs
+
+        names = argument_names(fn, 1 + len(specs))[1:]
+        return self._compile(over, specs, name_of(fn), names, updates=updates)
+
+    def fit(
+        self,
+        *data: Any,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        shuffle: bool = True,
+        seed: int = 0,
+        validation: tuple[Any, ...] | None = None,
+        callback: Callable[[loop.History], object] | None = None,
+        progress: bool = True,
+    ) -> loop.History:
+        """Train on a data set: the loop over the batches runs in C; returns the losses and a record per epoch.
+
+        data: what a step takes, with a row per example (arguments whose leading extent is that of the first one are
+        cut into batches, the others are the same for all). The last batch of an epoch has the rows that are left; it,
+        and a `batch_size` other than the compiled one, compile a step of their size. `shuffle` draws a new order for
+        each epoch from `seed`. `validation` is a data set whose mean loss is taken after each epoch. `callback` gets
+        the history about ten times a second and after each epoch, and ends the training by returning true. Raises
+        SignatureError for data of other types, IndexError for an index out of range, naming the batch; the steps
+        before it stay done, as they do when the training is interrupted.
+
+        >>> import gtensor as gt
+        >>> def loss_fn(w, x, y):
+        ...     return gt.mean((x @ w - y) ** 2)
+        >>> train = gt.TrainStep(loss_fn, gt.zeros(2), gt.optim.sgd(0.1), gt.spec((4, 2)), gt.spec((4,)))
+        >>> history = train.fit(gt.randn(10, 2, seed=1), gt.ones(10), epochs=2, progress=False)
+        >>> len(history.losses), len(history.epochs)
+        (6, 2)
+        """
+        size = self._batch_size(batch_size)
+        loop.require_positive(epochs=epochs)
+        every, name = (*self._rate, *data), name_of(self.loss_fn)
+        count = loop.Data(self.step.inputs, every, f"fit of {name}").count
+        runners = [loop.Runner(part, every, f"fit of {name}") for part in loop.parts(count, size, self._sized)]
+        rng = np.random.default_rng(seed)
+        with loop.progress_bar(epochs * sum(runner.steps for runner in runners), name, progress) as advance:
+            return loop.run(
+                runners,
+                epochs=epochs,
+                order=lambda: rng.permutation(count) if shuffle else None,
+                validate=None if validation is None else lambda: self.evaluate(*validation, batch_size=size),
+                callback=callback,
+                advance=advance,
+            )
+
+    def evaluate(self, *data: Any, batch_size: int | None = None) -> float:
+        """The mean loss over a data set with the present parameters, which stay as they are.
+
+        data and batch_size as in `fit`; raises as it does.
+        """
+        size, what = self._batch_size(batch_size), f"evaluate of {name_of(self.loss_fn)}"
+        count = loop.Data(self.step.inputs, (*self._rate, *data), what).count
+        return loop.mean_loss([loop.Runner(part, data, what) for part in loop.parts(count, size, self._sized_loss)])
+
+    def _rate_array(self) -> Array:
+        if not self._rate:
+            raise OptionError(
+                "this step has its learning rate built in", hint="give TrainStep a learning_rate to change it later"
+            )
+        return self._rate[0]
+
+    def _train(self, specs: Sequence[Any]) -> Bound:
+        """The step for these specs of a batch."""
+        given = [(spec((), float64), "learning_rate")] if self._rate else []
+        every, names = [*(s for s, _ in given), *specs], [*(n for _, n in given), *self.names]
+        return self._compile(self._advance, every, f"train_{name_of(self.loss_fn)}", names, updates=True, loss=True)
+
+    def _advance(self, state: Any, *batch: Any) -> Any:
+        """The step as Python: (state, (loss, aux))."""
+        params, count = state["params"], len(self._rate)
+        value, grads = value_and_grad(self.loss_fn, has_aux=self.has_aux, frozen=self.frozen)(params, *batch[count:])
+        loss, aux = value if self.has_aux else (value, None)
+        params, after = self.optimizer.update(params, grads, state["optimizer"], *batch[:count])
+        return {"params": params, "optimizer": after}, (loss, aux)
+
+    def _sized(self, size: int) -> Bound:
+        """The step for batches of that size: this one if it takes them, else one compiled for it."""
+        rows = self.step.inputs.rows
+        if rows == size or isinstance(rows, Dim):
+            return self.step
+        if size not in self._sizes:
+            specs = self.step.inputs.with_rows(size, "").specs
+            self._sizes[size] = self._train(specs[len(self._rate) :])
+        return self._sizes[size]
+
+    def _sized_loss(self, size: int) -> Bound:
+        """The loss alone for batches of that size."""
+        inputs = self.step.inputs
+        rows = inputs.rows
+        key = rows.bound if isinstance(rows, Dim) else size
+        if key not in self._losses:
+            specs = (inputs if isinstance(rows, Dim) else inputs.with_rows(size, "")).specs[len(self._rate) :]
+            name = f"loss_{name_of(self.loss_fn)}"
+            self._losses[key] = self._compile(self._loss, specs, name, self.names, updates=False, loss=True)
+        return self._losses[key]
+
+    def _loss(self, state: Any, *batch: Any) -> Any:
+        result = self.loss_fn(state["params"], *batch)
+        return result[0] if self.has_aux else result
+
+    def _batch_size(self, size: int | None) -> int:
+        """The batch size asked for, or that of the compiled step."""
+        rows = self.step.inputs.rows
+        if rows is None:
+            raise ShapeError("fit needs batches with rows, and this step takes no array with axes")
+        if size is None:
+            if isinstance(rows, Dim):
+                raise OptionError(f"fit: batch_size is not given, and {rows} is known at run time only")
+            return rows
+        loop.require_positive(batch_size=size)
+        if isinstance(rows, Dim) and size > rows.bound:
+            raise OptionError(f"fit: batch_size is {size}, the step was compiled for at most {rows.bound}")
+        return int(size)

@@ -25,7 +25,6 @@ from tests.op_table import (
     DIFFERENTIABLE,
     FLOATS,
     TABLE,
-    Entry,
     awkward,
     batch_of,
     layouts,
@@ -116,15 +115,17 @@ def test_float32_is_float64_rounded(entry):
 NAMED_OTHERWISE = {"remainder"}
 """Python's math.remainder is another function."""
 
-IN_MATH = [e for e in FLOATS if hasattr(math, e.prim.name) and e.prim.name not in NAMED_OTHERWISE]
+SCALAR = [e for e in FLOATS if e.prim.kind == "elementwise" and e.dtype is gt.float64]
+IN_MATH = [e for e in SCALAR if hasattr(math, e.prim.name) and e.prim.name not in NAMED_OTHERWISE]
 
 
-@pytest.mark.parametrize("entry", [e for e in IN_MATH if e.prim.kind == "elementwise" and e.dtype is gt.float64], ids=str)
+@pytest.mark.parametrize("entry", IN_MATH, ids=str)
 def test_values_are_those_of_python_s_math(entry):
+    """To four units in the last place, between two libraries."""
     function = getattr(math, entry.prim.name)
     arrays = operands(entry)
     expected = np.array([function(*map(float, row)) for row in zip(*(a.ravel() for a in arrays), strict=True)])
-    np.testing.assert_allclose(entry.numpy(*arrays).ravel(), expected, rtol=4.5e-16, atol=0)
+    np.testing.assert_allclose(entry.numpy(*arrays).ravel(), expected, rtol=8.9e-16, atol=0)
 
 
 # ---- derivatives -------------------------------------------------------------------------------------------
@@ -177,12 +178,11 @@ def test_the_batch_rule_is_a_loop(entry):
     for axes in batch_axes(len(single)) if len(single) < 3 else [(0,) * 3, (-1,) * 3, (None, 0, 0), (0, None, -1)]:
         places = [None if a is None else a % (x.ndim + 1) for a, x in zip(axes, single, strict=True)]
         args = [
-            gt.tensor(x if a is None else np.moveaxis(s, 0, a))
-            for a, x, s in zip(places, single, stacked, strict=True)
+            gt.tensor(x if a is None else np.moveaxis(s, 0, a)) for a, x, s in zip(places, single, stacked, strict=True)
         ]
         out, axis = entry.prim.batch(args, places, **entry.sample.params)
-        rows = [[x if a is None else s[k] for a, x, s in zip(places, single, stacked)] for k in range(size)]
-        expected = np.stack([entry.numpy(*row) for row in rows])
+        columns = [[x] * size if a is None else s for a, x, s in zip(places, single, stacked, strict=True)]
+        expected = np.stack([entry.numpy(*row) for row in zip(*columns, strict=True)])
         found = np.moveaxis(out.numpy(), axis, 0)
         assert found.dtype == expected.dtype and found.shape == expected.shape
         if entry.prim.exact:
@@ -264,8 +264,7 @@ def test_c_forms_are_c(tmp_path):
         result = entry.prim.type(*map(type_of, arrays), **entry.sample.params).dtype.tag
         text = Expr(entry.prim.c_for(entry.dtype), tuple(args), tag, result).text()
         heads = [f"{types[as_dtype(a.dtype).tag]} {x}" for a, x in zip(arrays, args, strict=True)]
-        lines.append(f"{types[result]} {entry.prim.name}_{n}({', '.join(heads)}); /* -Wmissing-prototypes */")
-        lines.append(f"{types[result]} {entry.prim.name}_{n}({', '.join(heads)}) {{ return ({types[result]})({text}); }}")
+        lines.append(f"{types[result]} f{n}({', '.join(heads)}) {{ return ({types[result]})({text}); }}")
     (tmp_path / "forms.c").write_text("\n".join(lines) + "\n")
     compiler = next(filter(shutil.which, ("cc", "gcc", "clang")))
     command = [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{TEMPLATES}", "-c", "forms.c"]
@@ -309,26 +308,24 @@ X = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5], np.float32)
 M = X.reshape(2, 3)
 
 
-@pytest.mark.parametrize(
-    "fn, array",
-    [
-        (lambda x: x * 1, X), (lambda x: 1 * x, X), (lambda x: x - 0, X), (lambda x: x + -0.0, X), (lambda x: -0.0 + x, X),
-        (lambda x: x / 1, X), (lambda x: x**1, X), (lambda x: -(-x), X), (lambda x: gt.where(True, x, 1.0), X),
-        (lambda x: gt.where(x > 0, x, x), X), (lambda x: gt.astype(x, "float32"), X), (lambda x: x.reshape(2, 3).reshape(6), X),
-        (lambda x: x.T.T, M), (lambda x: x.transpose(0, 1), M), (lambda x: gt.broadcast_to(x, (2, 3)), M), (lambda x: x[:, 0:3], M),
-        (lambda x: x + 0, np.arange(3)), (lambda x: ~~x, np.arange(3)), (lambda x: ~~x, np.array([True, False])),
-    ],
-)  # fmt: skip
-def test_neutral_operations_vanish(fn, array):
-    graph = gt.trace(fn, array)
+NEUTRAL = {
+    "x * 1": X, "1 * x": X, "x - 0": X, "x + -0.0": X, "-0.0 + x": X, "x / 1": X, "x ** 1": X, "-(-x)": X,
+    "gt.where(True, x, 1.0)": X, "gt.where(x > 0, x, x)": X, "gt.astype(x, 'float32')": X, "x.T.T": M,
+    "x.reshape(2, 3).reshape(6)": X, "x.transpose(0, 1)": M, "gt.broadcast_to(x, (2, 3))": M, "x[:, 0:3]": M,
+    "x + 0": np.arange(3), "~(~x)": np.arange(3), "~ ~x": np.array([True, False]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression, array", NEUTRAL.items(), ids=NEUTRAL)
+def test_neutral_operations_vanish(expression, array):
+    graph = gt.trace(eval(f"lambda x: {expression}", {"gt": gt}), array)
     assert graph.outputs == graph.inputs
     assert same_bits(interp.run(graph, [array])[0], array)
 
 
-@pytest.mark.parametrize(
-    "fn", [lambda x: x + 0, lambda x: x * 0, lambda x: x - -0.0, lambda x: 0 - x, lambda x: x / x, lambda x: x - x]
-)
-def test_operations_that_only_look_neutral_stay(fn):
+@pytest.mark.parametrize("expression", ["x + 0", "x * 0", "x - -0.0", "0 - x", "x / x", "x - x"])
+def test_operations_that_only_look_neutral_stay(expression):
+    fn = eval(f"lambda x: {expression}")
     graph = gt.trace(fn, X)
     assert len(graph.eqns) == 1
     assert same_bits(interp.run(graph, [X])[0], fn(gt.tensor(X)).numpy())

@@ -41,8 +41,8 @@ def leaky_relu(x: Any, /, negative_slope: Any = 0.01) -> Tensor:
     >>> gt.leaky_relu(gt.tensor([-2.0, 3.0]), 0.5)
     Tensor([-1.,  3.], dtype=float32)
     """
-    tensor = as_tensor(x)
-    return tensor * where(tensor <= 0, negative_slope, 1)
+    tensor, slope = meet(x, negative_slope)
+    return tensor * where(tensor <= 0, slope, 1)
 
 
 @public

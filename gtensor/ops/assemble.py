@@ -33,9 +33,7 @@ def _pad_type(x: Type, shape: Shape, start: Extents, step: Extents, value: float
     return x.with_shape(shape)
 
 
-def _pad_array(
-    x: Array, shape: tuple[int, ...], start: tuple[int, ...], step: tuple[int, ...], value: float
-) -> Array:
+def _pad_array(x: Array, shape: tuple[int, ...], start: tuple[int, ...], step: tuple[int, ...], value: float) -> Array:
     out = np.full(shape, value, x.dtype)
     places = [
         slice(a, a + (n - 1) * k + 1, k) if n else slice(0, 0) for a, k, n in zip(start, step, x.shape, strict=True)

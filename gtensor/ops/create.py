@@ -166,6 +166,8 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: A
     target = as_dtype(dtype) if dtype is not None else int64 if whole else DEFAULT_FLOAT
     count = max(0, math.ceil((last - first) / step))
     wide = int64 if whole else float64
+    if (first, step) == (0, 1):
+        return apply("iota", shape=(count,), axis=0, dtype=target)
     line = apply("iota", shape=(count,), axis=0, dtype=wide)
     return cast(apply("add", apply("mul", line, step), first), target)
 

@@ -23,6 +23,7 @@ from .records import uniform
 Array = np.ndarray[Any, Any]
 Axis = int | tuple[int, ...] | None
 
+
 def _reduced(x: Type, axis: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(n for i, n in enumerate(x.shape) if i not in axis)
 

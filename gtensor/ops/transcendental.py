@@ -36,7 +36,7 @@ def _scipy(name: str) -> Any:
 
 
 def _f64(fn: Any) -> Any:
-    """Evaluate in float64 and round once, on dense memory: NumPy rounds otherwise where its vector code does not fit."""
+    """Evaluate in float64 and round once, on dense memory (on other memory NumPy may run code that rounds otherwise)."""
     return lambda *args: np.asarray(fn(*(np.asarray(x, np.float64, order="C") for x in args))).astype(args[0].dtype)
 
 
@@ -167,7 +167,8 @@ atan2 = elementwise(
 
 def _power(x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
-        return np.asarray(_f64(np.power)(x, y))
+        # In full: NumPy takes another function, with other values at -0 and -inf, for one exponent of 1/2.
+        return np.asarray(_f64(np.power)(*np.broadcast_arrays(x, y)))
     # Integers: repeated squaring that wraps; a negative exponent gives the rounded-down reciprocal's integer part.
     negative = y < 0
     result = np.asarray(np.power(x, np.where(negative, 0, y).astype(y.dtype)))

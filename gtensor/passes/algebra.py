@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from .. import ir
-from ..builder import rebuild
 from ..ir import Atom, Graph, Lit
+from ..prim import REGISTRY
 from ..types import DType, bool_, float32, float64, int32, int64, uint8
 from .logic import LOGIC
-from .rules import Rule, Site, rewriter, with_bodies
+from .rules import Rule, Site, apply_rules, with_bodies
 from .sink import below_views, literal_operands
 
 
@@ -25,9 +25,9 @@ from .sink import below_views, literal_operands
 def algebra(graph: Graph) -> Graph:
     """Rewrite equations to simpler ones that are bit-equal.
 
-    Left as they are, since a bit would change: x+0 (-0), x*0 (NaN), 0-x, a*b+a*c, c*(d*x) (denormals),
-    x/c but for powers of two, -(a-b) (-0), max(a, b) against max(b, a) (zeros), not (a < b) of floats (NaN),
-    x**2 against x*x and x**-1 against 1/x (pow rounds differently).
+    Left as they are, since a bit would change: x+0 (-0), x*0 (NaN), 0-x and -(a-b) (zeros), a*b+a*c,
+    c*(d*x) (denormals), x/c but for powers of two, max(a, b) against max(b, a) (zeros), not (a < b) of
+    floats (NaN), x**2 against x*x and x**-1 against 1/x (pow rounds differently).
     Precondition: literal operands are literals, not broadcasts of them (views).
 
     before::
@@ -41,7 +41,7 @@ def algebra(graph: Graph) -> Graph:
         t0: f32[3] = sub(x, y)
         t1: f32[3] = mul(t0, 0.25:f32)
     """
-    return rebuild(graph, rewriter(RULES))
+    return apply_rules(graph, RULES)
 
 
 def number(atom: Atom) -> Any:
@@ -49,17 +49,19 @@ def number(atom: Atom) -> Any:
     return atom.value if isinstance(atom, Lit) else None
 
 
-def negated(literal: Lit) -> Lit:
-    """The literal with its sign changed; integers wrap."""
+def negated(atom: Atom) -> Atom:
+    """A literal with its sign changed (integers wrap); a variable as it is."""
+    if not isinstance(atom, Lit):
+        return atom
     with np.errstate(all="ignore"):
-        return ir.lit(np.negative(literal.value), literal.type)
+        return ir.lit(np.negative(atom.value), atom.type)
 
 
 # ---- signs -----------------------------------------------------------------------------------------------
 
 
 def add_of_negative(site: Site) -> Atom | None:
-    """a + -b is a - b; -a + b is b - a."""
+    """a + -b is a - b, and -a + b is b - a."""
     a, b = site.ins
     if (eqn := site.maker(b, "neg")) is not None:
         return site.bind("sub", a, eqn.ins[0])
@@ -76,38 +78,33 @@ def sub_of_negative(site: Site) -> Atom | None:
 
 def sub_from_zero(site: Site) -> Atom | None:
     """-0 - x is -x, and so is 0 - x for integers; for floats 0 - 0 is 0, not -0."""
-    zero, x = site.ins
-    value = number(zero)
+    value = number(site.ins[0])
     if value is None or value != 0 or (site.type.dtype.floating and not np.signbit(value)):
         return None
-    return site.bind("neg", x)
+    return site.bind("neg", site.ins[1])
 
 
 def of_two_negatives(site: Site) -> Atom | None:
-    """-a * -b is a * b; -a / -b is a / b."""
-    made = [site.maker(x, "neg") for x in site.ins]
-    a, b = made
+    """-a * -b is a * b, and -a / -b is a / b."""
+    a, b = (site.maker(x, "neg") for x in site.ins)
     return None if a is None or b is None else site.again(a.ins[0], b.ins[0])
 
 
 def of_negative_and_literal(site: Site) -> Atom | None:
-    """-a * c is a * -c, and in the same way for c * -a, -a / c and c / -a."""
-    if site.type.dtype == uint8:
+    """-a * c is a * -c, in either order, and so for quotients; not of uint8, which has no negative literals."""
+    made = [site.maker(x, "neg") for x in site.ins]
+    if site.type.dtype == uint8 or not any(made) or not any(isinstance(x, Lit) for x in site.ins):
         return None
-    for at, other in ((0, 1), (1, 0)):
-        eqn, literal = site.maker(site.ins[at], "neg"), site.ins[other]
-        if eqn is not None and isinstance(literal, Lit):
-            ins = (eqn.ins[0], negated(literal))
-            return site.again(ins[at], ins[other])
-    return None
+    return site.again(*(negated(x) if eqn is None else eqn.ins[0] for x, eqn in zip(site.ins, made, strict=True)))
 
 
 def mul_by_minus_one(site: Site) -> Atom | None:
     """x * -1 is -x."""
-    for at, other in ((0, 1), (1, 0)):
-        value = number(site.ins[at])
+    a, b = site.ins
+    for factor, x in ((a, b), (b, a)):
+        value = number(factor)
         if value is not None and value == -1:
-            return site.bind("neg", site.ins[other])
+            return site.bind("neg", x)
     return None
 
 
@@ -116,7 +113,7 @@ def neg_of_scaled(site: Site) -> Atom | None:
     eqn = site.maker(site.ins[0], "mul")
     if eqn is None or site.type.dtype == uint8 or not any(isinstance(x, Lit) for x in eqn.ins):
         return None
-    return site.bind("mul", *(negated(x) if isinstance(x, Lit) else x for x in eqn.ins))
+    return site.bind("mul", *map(negated, eqn.ins))
 
 
 def abs_of_sign(site: Site) -> Atom | None:
@@ -129,7 +126,7 @@ def abs_of_sign(site: Site) -> Atom | None:
 
 
 def add_to_itself(site: Site) -> Atom | None:
-    """x + x is 2 * x, in which the factor only moves the exponent; of bool it is x."""
+    """x + x is 2 * x, whose factor only moves the exponent; of bool, whose sum is `or`, it is x."""
     a, b = site.ins
     if a is not b:
         return None
@@ -147,7 +144,7 @@ def reciprocal_as_quotient(site: Site) -> Atom | None:
 
 
 def div_by_power_of_two(site: Site) -> Atom | None:
-    """x / c is x * (1/c) where c and 1/c are exact: both are x with its exponent moved, rounded once."""
+    """x / c is x * (1/c) where c and 1/c are exact: both move the exponent of x and round once."""
     value = number(site.ins[1])
     if value is None:
         return None
@@ -160,17 +157,15 @@ def div_by_power_of_two(site: Site) -> Atom | None:
 def pow_of_nothing(site: Site) -> Atom | None:
     """x ** 0 is 1, also for NaN."""
     value = number(site.ins[1])
-    if value is None or value != 0:
-        return None
-    return site.bind("broadcast", site.literal(1), shape=site.type.shape)
+    return None if value is None or value != 0 else site.bind("broadcast", site.literal(1), shape=site.type.shape)
 
 
 def extreme_of_one(site: Site) -> Atom | None:
-    """The larger of x and x is x."""
+    """The larger, or smaller, of x and x is x."""
     return site.ins[0] if site.ins[0] is site.ins[1] else None
 
 
-EXACT: dict[DType, tuple[DType, ...]] = {
+HOLDS: dict[DType, tuple[DType, ...]] = {
     bool_: (uint8, int32, int64, float32, float64),
     uint8: (int32, int64, float32, float64),
     int32: (int64, float64),
@@ -180,23 +175,45 @@ EXACT: dict[DType, tuple[DType, ...]] = {
 
 
 def cast_of_cast(site: Site) -> Atom | None:
-    """A conversion through a dtype that holds every value of the first is a direct one."""
+    """A conversion by way of a dtype that holds every value of the first is a direct one."""
     eqn = site.maker(site.ins[0], "cast")
-    if eqn is None or eqn.out.type.dtype not in EXACT.get(eqn.ins[0].type.dtype, ()):
+    if eqn is None or eqn.out.type.dtype not in HOLDS.get(eqn.ins[0].type.dtype, ()):
         return None
     return site.again(eqn.ins[0])
 
 
 MIRROR = {
-    name: name
-    for name in (
-        "add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor", "bitwise_and", "bitwise_or", "bitwise_xor"
-    )
-} | {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}  # fmt: skip
+    **{name: name for name in ("add", "mul", "eq", "ne", "logical_and", "logical_or", "logical_xor")},
+    **{name: name for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    **{"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"},
+}
 """The operation that gives the same for exchanged operands."""
 
 
 def mirrored(site: Site) -> Atom | None:
-    """b * a is a * b where that has been computed; what is first stays as the author wrote it."""
+    """b * a is a * b where that is there already; what is first stays as its author wrote it."""
     a, b = site.ins
-    return None if a is b else site.builder.find(ir_prim(MIRROR[site.prim.name]), (b, a), site.params)
+    return None if a is b else site.builder.find(REGISTRY[MIRROR[site.prim.name]], (b, a), site.params)
+
+
+ARITHMETIC: dict[str, tuple[Rule, ...]] = {
+    "add": (add_to_itself, add_of_negative),
+    "sub": (sub_of_negative, sub_from_zero),
+    "mul": (of_two_negatives, of_negative_and_literal, mul_by_minus_one),
+    "div": (of_two_negatives, of_negative_and_literal, div_by_power_of_two),
+    "neg": (neg_of_scaled,),
+    "abs": (abs_of_sign,),
+    "max2": (extreme_of_one,),
+    "min2": (extreme_of_one,),
+    "pow": (pow_of_nothing,),
+    "square": (square_as_product,),
+    "reciprocal": (reciprocal_as_quotient,),
+    "cast": (cast_of_cast,),
+}
+"""Which rules see which primitive, in the order in which they are tried."""
+
+RULES: dict[str, tuple[Rule, ...]] = {
+    name: (*ARITHMETIC.get(name, ()), *LOGIC.get(name, ()), *((mirrored,) if name in MIRROR else ()))
+    for name in (*ARITHMETIC, *LOGIC, *MIRROR)
+} | {"elementwise": (literal_operands, below_views)}
+"""All of them; and literals that a rule has spread become operands, as in views."""

@@ -73,11 +73,7 @@ def reshape_of_broadcast(site: Site) -> Atom | None:
     shape = regrouped(inner[0].type.shape, site.ins[0].type.shape, site.type.shape)
     if shape is None:
         return None
-    return site.bind("broadcast", _reshaped(site, inner[0], shape), shape=site.type.shape)
-
-
-def _reshaped(site: Site, x: Atom, shape: Shape) -> Atom:
-    return x if x.type.shape == shape else site.bind("reshape", x, shape=shape)
+    return site.bind("broadcast", site.bind("reshape", inner[0], shape=shape), shape=site.type.shape)
 
 
 # ---- transpose and flip ----------------------------------------------------------------------------------
@@ -105,7 +101,7 @@ def transpose_of_broadcast(site: Site) -> Atom | None:
     inner = _source(site, "broadcast")
     if inner is None or site.params["axes"] == tuple(range(site.type.ndim)):
         return None
-    full = _reshaped(site, inner[0], aligned(inner[0].type.shape, site.type.ndim))
+    full = site.bind("reshape", inner[0], shape=aligned(inner[0].type.shape, site.type.ndim))
     return site.bind("broadcast", site.again(full), shape=site.type.shape)
 
 
@@ -241,8 +237,9 @@ def pad_of_pad(site: Site) -> Atom | None:
     inner = _source(site, "pad")
     if inner is None or not _same_number(inner[1]["value"], site.params["value"]):
         return None
-    start = tuple(a + k * b for a, k, b in zip(site.params["start"], site.params["step"], inner[1]["start"], strict=True))
-    step = tuple(k * m for k, m in zip(site.params["step"], inner[1]["step"], strict=True))
+    outer = list(zip(site.params["start"], site.params["step"], strict=True))
+    start = tuple(a + k * b for (a, k), b in zip(outer, inner[1]["start"], strict=True))
+    step = tuple(k * m for (_, k), m in zip(outer, inner[1]["step"], strict=True))
     return site.bind("pad", inner[0], **{**site.params, "start": start, "step": step})
 
 
@@ -270,7 +267,8 @@ def take_of_constant(site: Site) -> Atom | None:
         return None
     start = [i % n if j == axis else 0 for j in range(x.type.ndim)]
     shape = tuple(1 if j == axis else m for j, m in enumerate(x.type.shape))
-    return site.bind("reshape", site.bind("slice", x, **_canonical(start, [1] * len(start), shape)), shape=site.type.shape)
+    element = site.bind("slice", x, **_canonical(start, [1] * len(start), shape))
+    return site.bind("reshape", element, shape=site.type.shape)
 
 
 COMPOSE: dict[str, tuple[Rule, ...]] = {

@@ -1,20 +1,9 @@
-"""The pass `dce`: equations that no output needs go, and `live`, which finds the others."""
+"""The pass `dce`: equations that no output needs go."""
 
 from __future__ import annotations
 
-from ..ir import Eqn, Graph, Var
-from .rules import with_bodies
-
-
-def live(graph: Graph) -> list[Eqn]:
-    """The equations that an output depends on, in order."""
-    needed = {atom for atom in graph.outputs if isinstance(atom, Var)}
-    found: list[Eqn] = []
-    for eqn in reversed(graph.eqns):
-        if not needed.isdisjoint(eqn.outs):
-            found.append(eqn)
-            needed.update(atom for atom in eqn.ins if isinstance(atom, Var))
-    return found[::-1]
+from ..ir import Graph
+from .rules import drop_dead, with_bodies
 
 
 @with_bodies
@@ -35,7 +24,4 @@ def dce(graph: Graph) -> Graph:
         t0: f32[3] = sin(x)
         return t0
     """
-    kept = live(graph)
-    if len(kept) == len(graph.eqns):
-        return graph
-    return Graph(graph.name, graph.inputs, tuple(kept), graph.outputs, graph.output_names)
+    return drop_dead(graph)

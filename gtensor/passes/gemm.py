@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from ..builder import Builder, rebuild
 from ..ir import Atom, Eqn, Graph, Var, use_counts
 from .axes import swaps_last_two
-from .dce import live
-from .rules import with_bodies
+from .rules import drop_dead, with_bodies
 
 
 @with_bodies
@@ -28,24 +27,23 @@ def gemm(graph: Graph) -> Graph:
 
         t0: f32[4,3] = matmul(w, x, ta=True, tb=True)
     """
-    needed = live(graph)
-    uses = use_counts(Graph(graph.name, graph.inputs, tuple(needed), graph.outputs))
-    products = {eqn.out for eqn in needed if eqn.prim.name == "matmul" and uses[eqn.out] == 1}
+    needed = drop_dead(graph)
+    uses = use_counts(needed)
+    products = {eqn.out for eqn in needed.eqns if eqn.prim.name == "matmul" and uses[eqn.out] == 1}
     turned = {
-        eqn.out
-        for eqn in needed
+        eqn.outs
+        for eqn in needed.eqns
         if eqn.prim.name == "transpose" and eqn.ins[0] in products and swaps_last_two(eqn.params["axes"])
     }
     if not turned:
         return graph
 
     def rewrite(builder: Builder, eqn: Eqn, ins: list[Atom]) -> Sequence[Atom] | None:
-        (x,) = ins if eqn.outs[0] in turned else (None,)
-        product = builder.define(x) if isinstance(x, Var) else None
+        product = builder.define(ins[0]) if eqn.outs in turned and isinstance(ins[0], Var) else None
         if product is None:
             return None
         (a, b), ta, tb = product.ins, product.params["ta"], product.params["tb"]
         source = dict.fromkeys(builder.source_of(product.out) + eqn.source)
         return [builder.bind(product.prim, (b, a), {"ta": not tb, "tb": not ta}, tuple(source), eqn.out.hint)]
 
-    return rebuild(graph, rewrite)
+    return drop_dead(rebuild(graph, rewrite))

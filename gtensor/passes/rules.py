@@ -1,9 +1,10 @@
 """How a pass rewrites: rules look at one operation about to be bound, and at what made its operands.
 
-Comes in: a table of rules by the name, or the kind, of a primitive. Goes out: a `builder.Rewrite`. A rule
-gives the atom that its `Site` is bit-equal to, or None; what it binds through the site goes through the
-same rules. Laws: a rule looks up, at operands that are in normal form already, and never at users, so one
-sweep from inputs to outputs is enough and a second one finds nothing; it gives None unless it rewrites.
+Comes in: a graph, and a table of rules by the name, or the kind, of a primitive. Goes out: the graph with
+every rule applied. A rule gives the atom that its `Site` is bit-equal to, or None; what it binds through the
+site goes through the same rules. Laws: a rule looks up, at operands that are in normal form already, and
+never at users, so one sweep from inputs to outputs is enough and a second one finds nothing; it gives None
+unless it rewrites.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import ir
-from ..builder import Builder, Rewrite, rebuild
+from ..builder import Builder, rebuild
 from ..errors import InternalError, Source
 from ..ir import Atom, Eqn, Graph, Lit, Var
 from ..prim import REGISTRY, Prim
@@ -75,8 +76,8 @@ Rules = Mapping[str, Sequence[Rule]]
 """Rules by the name of a primitive, or by its kind; those of the name come first."""
 
 
-def rewriter(rules: Rules) -> Rewrite:
-    """The rewrite of `builder.rebuild` that simplifies each equation by these rules."""
+def apply_rules(graph: Graph, rules: Rules) -> Graph:
+    """The graph with each equation simplified by these rules, less those that they have replaced."""
 
     def rewrite(builder: Builder, eqn: Eqn, ins: list[Atom]) -> Sequence[Atom] | None:
         if eqn.prim.name not in rules and eqn.prim.kind not in rules:
@@ -89,7 +90,27 @@ def rewriter(rules: Rules) -> Rewrite:
             atom.hint = eqn.out.hint
         return [atom]
 
-    return rewrite
+    result = rebuild(graph, rewrite)
+    return graph if result is graph else drop_dead(result)
+
+
+def live(graph: Graph) -> list[Eqn]:
+    """The equations that an output depends on, in order."""
+    needed = {atom for atom in graph.outputs if isinstance(atom, Var)}
+    found: list[Eqn] = []
+    for eqn in reversed(graph.eqns):
+        if not needed.isdisjoint(eqn.outs):
+            found.append(eqn)
+            needed.update(atom for atom in eqn.ins if isinstance(atom, Var))
+    return found[::-1]
+
+
+def drop_dead(graph: Graph) -> Graph:
+    """The graph of the live equations; the same object where all are."""
+    kept = live(graph)
+    if len(kept) == len(graph.eqns):
+        return graph
+    return Graph(graph.name, graph.inputs, tuple(kept), graph.outputs, graph.output_names)
 
 
 GraphPass = Callable[[Graph], Graph]

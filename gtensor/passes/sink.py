@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir import Atom, Eqn, Lit, Var
-from ..types import Dim, broadcast_shapes, shape_size
+from ..types import Dim, Shape, broadcast_shapes, shape_size
 from .axes import aligned, reduced_before, regrouped, spread_axes, swaps_last_two, without_leading_ones
 from .rules import Rule, Site
 
 VIEWS = ("broadcast", "reshape", "transpose", "flip", "slice")
+Made = dict[Atom, Eqn]
 
 
 # ---- elementwise -----------------------------------------------------------------------------------------
@@ -37,35 +38,42 @@ def _literal_of(site: Site, x: Atom) -> Atom:
 
 
 def below_views(site: Site) -> Atom | None:
-    """An operation whose operands are all the same view is that view of the operation."""
-    made: dict[Atom, Eqn] = {}
-    for x in site.ins:
-        if isinstance(x, Var):
-            eqn = site.maker(x, "broadcast", "reshape", "transpose", "flip")
-            if eqn is None:
-                return None
-            made[x] = eqn
-    kinds = {eqn.prim.name for eqn in made.values()}
-    if kinds == {"broadcast"}:
-        return _below_broadcast(site, made)
-    moving = [eqn for eqn in made.values() if eqn.prim.name != "broadcast"]
-    sources = [eqn.ins[0] for eqn in moving]
-    if not moving or any(site.maker(x, *VIEWS) for x in sources):
+    """An operation whose operands are all the same view is that view of the operation.
+
+    Inputs, which can be read in any shape, go along with a reshape.
+    """
+    made = {x: site.maker(x, "broadcast", "reshape", "transpose", "flip") for x in site.ins if isinstance(x, Var)}
+    views: Made = {x: eqn for x, eqn in made.items() if eqn is not None}
+    kinds = {eqn.prim.name for eqn in views.values()}
+    if len(views) == len(made) and kinds == {"broadcast"}:
+        return _below_broadcast(site, views)
+    moving = [eqn for eqn in views.values() if eqn.prim.name != "broadcast"]
+    if not moving or not all(_computed(site, eqn.ins[0]) or _is_input(site, eqn.ins[0]) for eqn in moving):
         return None
-    if all(isinstance(x, Var) and site.builder.define(x) is None for x in sources):
+    if not any(_computed(site, eqn.ins[0]) for eqn in moving):
         return None
-    if kinds <= {"reshape", "broadcast"}:
-        return _below_reshape(site, made, moving)
-    same = all(eqn.prim is moving[0].prim and eqn.params == moving[0].params for eqn in made.values())
-    if not same:
+    if kinds <= {"reshape", "broadcast"} and all(_is_input(site, x) for x in made.keys() - views.keys()):
+        return _below_reshape(site, views, moving[0].ins[0].type.shape)
+    first = moving[0]
+    same = all(eqn.prim is first.prim and eqn.params == first.params for eqn in views.values())
+    if len(views) < len(made) or not same:
         return None
-    inner = site.again(*(made[x].ins[0] if x in made else x for x in site.ins))
-    return site.bind(moving[0].prim.name, inner, **moving[0].params)
+    inner = site.again(*(views[x].ins[0] if x in views else x for x in site.ins))
+    return site.bind(first.prim.name, inner, **first.params)
 
 
-def _below_broadcast(site: Site, made: dict[Atom, Eqn]) -> Atom | None:
+def _is_input(site: Site, x: Atom) -> bool:
+    return isinstance(x, Var) and site.builder.define(x) is None
+
+
+def _computed(site: Site, x: Atom) -> bool:
+    """Whether a variable is made by an equation that is no view."""
+    return not _is_input(site, x) and site.maker(x, *VIEWS) is None
+
+
+def _below_broadcast(site: Site, views: Made) -> Atom | None:
     """Compute few elements, then repeat them; not an index check, which must not check what is repeated 0 times."""
-    sources = [made[x].ins[0] if x in made else x for x in site.ins]
+    sources = [views[x].ins[0] if x in views else x for x in site.ins]
     small = broadcast_shapes([x.type.shape for x in sources])
     computed = any(isinstance(x, Var) for x in sources)
     if computed and without_leading_ones(small) == without_leading_ones(site.type.shape):
@@ -82,24 +90,23 @@ def _may_be_empty(shape: Sequence[int | Dim]) -> bool:
     return any(isinstance(n, Dim) or n == 0 for n in shape)
 
 
-def _below_reshape(site: Site, made: dict[Atom, Eqn], moving: Sequence[Eqn]) -> Atom | None:
+def _below_reshape(site: Site, views: Made, old: Shape) -> Atom | None:
     """Compute in the shape before the reshape; broadcasts to the shape behind it become broadcasts to this one."""
-    shape, old = site.type.shape, moving[0].ins[0].type.shape
-    moved: dict[Atom, Atom] = {}
-    for x, eqn in made.items():
-        source = eqn.ins[0]
-        if eqn.prim.name == "reshape":
-            if source.type.shape != old:
-                return None
-            moved[x] = source
-            continue
-        small = regrouped(source.type.shape, shape, old)
-        if small is None:
+    before: dict[Atom, Shape] = {}
+    for x, eqn in views.items():
+        source = eqn.ins[0].type.shape
+        shape = source if eqn.prim.name == "reshape" else regrouped(source, site.type.shape, old)
+        if shape is None or (eqn.prim.name == "reshape" and shape != old):
             return None
-        if source.type.shape != small:
-            source = site.bind("reshape", source, shape=small)
-        moved[x] = site.bind("broadcast", source, shape=old)
-    return site.bind("reshape", site.again(*(moved.get(x, x) for x in site.ins)), shape=shape)
+        before[x] = shape
+
+    def moved(x: Atom) -> Atom:
+        if isinstance(x, Lit):
+            return x
+        source = views[x].ins[0] if x in views else x
+        return site.bind("broadcast", site.bind("reshape", source, shape=before.get(x, old)), shape=old)
+
+    return site.bind("reshape", site.again(*map(moved, site.ins)), shape=site.type.shape)
 
 
 # ---- reductions ------------------------------------------------------------------------------------------

@@ -7,10 +7,9 @@ fuse and lower turn into strides.
 
 from __future__ import annotations
 
-from ..builder import rebuild
 from ..ir import Graph
 from .compose import COMPOSE
-from .rules import rewriter, with_bodies
+from .rules import apply_rules, with_bodies
 from .sink import SINK
 
 RULES = {name: (*COMPOSE.get(name, ()), *SINK.get(name, ())) for name in (*COMPOSE, *SINK)}
@@ -20,8 +19,7 @@ RULES = {name: (*COMPOSE.get(name, ()), *SINK.get(name, ())) for name in (*COMPO
 def views(graph: Graph) -> Graph:
     """Bring views into normal form: compose them, spell literals out, move them past what does not see them.
 
-    Precondition: walls are cut, since a stop_gradient between two views would keep them apart. Rewritten
-    equations leave those that they replaced to `dce`.
+    Precondition: walls are cut, since a stop_gradient between two views would keep them apart.
 
     before::
 
@@ -35,4 +33,4 @@ def views(graph: Graph) -> Graph:
         t0: f32[2,3] = matmul(x, w, ta=False, tb=True)
         t1: f32[2,3] = mul(t0, 2.0:f32)
     """
-    return rebuild(graph, rewriter(RULES))
+    return apply_rules(graph, RULES)

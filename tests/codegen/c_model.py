@@ -20,7 +20,7 @@ from gtensor.codegen.check import check
 from gtensor.codegen.emit import Source, emit
 from gtensor.codegen.gemm import prepare
 from gtensor.codegen.memory import Plan, nbytes, plan
-from gtensor.codegen.program import Extent, Program
+from gtensor.codegen.program import Extent, Program, upper
 from gtensor.codegen.target import PORTABLE, Target
 
 HERE = Path(__file__).resolve().parent
@@ -145,7 +145,7 @@ def _reply(program: Program, plan_: Plan, text: bytes, dims: tuple[int, ...], st
 
     def array(name: str, start: int) -> np.ndarray:
         buffer = program.buffer(name)
-        shape = [at(n, dims) for n in buffer.shape]
+        shape = [min(max(at(n, dims), 0), upper(n)) for n in buffer.shape]
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(text, NUMPY[buffer.dtype], count, start).reshape(shape) if count else np.zeros(shape)
 

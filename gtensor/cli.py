@@ -1,0 +1,235 @@
+"""The command `gtensor`: demo, inspect, cache, doctor.
+
+Comes in: the command line. Goes out: plain text on standard output, an exit status. Law: a mistake of the user is
+one message on standard error, never a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import demo, doctor
+from .api import CompiledFunction, compile
+from .codegen import build
+from .errors import GTensorError, OptionError
+from .report import amount, text
+from .stages import Inspected, Lowered, Settings
+from .trace import Spec, spec
+from .types import DTYPES
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit status."""
+    arguments = _parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except GTensorError as error:
+        print(f"gtensor: {type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="gtensor", description="NumPy-style Python, traced, differentiated and compiled to readable C."
+    )
+    version = sys.modules[__package__ or "gtensor"].__version__
+    parser.add_argument("--version", action="version", version=f"gtensor {version}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+
+    command = commands.add_parser("demo", help="train on handwritten digits in generated C")
+    command.add_argument("--quick", action="store_true", help="a quarter of the epochs, for a first look or a test")
+    command.set_defaults(run=lambda arguments: demo.main(quick=arguments.quick))
+
+    command = commands.add_parser(
+        "inspect",
+        help="show a stage of a function's compilation",
+        description="Show what becomes of a function: its graph, the loops, the C, the assembly.",
+        epilog="a spec is a type, or a pytree of them: f32[32,8]   i64[]   f32[B<=512,784]   {'w': f32[8,4], 'b': f32[4]}",
+    )
+    command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
+    command.add_argument("--stage", choices=STAGES, default="c", help="what to show (default: c)")
+    command.add_argument("--spec", action="append", default=[], help="the type of one argument; repeat for each")
+    command.set_defaults(run=_inspect)
+
+    command = commands.add_parser("cache", help="list, describe, prune or clear the compiled models")
+    actions = command.add_subparsers(title="actions", required=True, metavar="action")
+    for name, (run, about) in CACHE.items():
+        action = actions.add_parser(name, help=about)
+        action.set_defaults(run=run)
+        if name == "prune":
+            action.add_argument("--size", type=_size, metavar="SIZE", help="bytes to keep at most, such as 500M or 2G")
+            action.add_argument("--days", type=float, help="remove what was not used for so many days")
+
+    command = commands.add_parser("doctor", help="look at compiler, BLAS, CPU and cache, and test compiled code")
+    command.set_defaults(run=lambda arguments: doctor.main())
+    return parser
+
+
+# ---- inspect ---------------------------------------------------------------------------------------------
+
+STAGES = ("trace", "simplified", "schedule", "program", "memory", "kernels", "c", "assembly")
+
+
+def _inspect(arguments: argparse.Namespace) -> int:
+    lowered, last = _found(arguments.function, [parse_spec(given) for given in arguments.spec])
+    print(_SHOW.get(arguments.stage, _show_stage(arguments.stage))(lowered, last).rstrip("\n"))
+    return 0
+
+
+def _show_stage(stage: str) -> Callable[[Lowered, Callable[[], Inspected]], str]:
+    return lambda lowered, last: lowered.as_text(stage)
+
+
+_SHOW: dict[str, Callable[[Lowered, Callable[[], Inspected]], str]] = {
+    "trace": lambda lowered, last: lowered.traced.as_text(),
+    "kernels": lambda lowered, last: text(last().kernels),
+    "assembly": lambda lowered, last: last().assembly,
+}
+
+
+def _found(path: str, specs: Sequence[Any]) -> tuple[Lowered, Callable[[], Inspected]]:
+    """The stages of what `module:name` means, and how to have it compiled."""
+    module, colon, name = path.partition(":")
+    if not module or not name:
+        raise OptionError(f"{path!r} is no module:function", hint="such as train:loss_fn for loss_fn of train.py")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise OptionError(f"there is no module {error.name!r}", hint="start the command where python would find it") from None  # fmt: skip
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise OptionError(f"{module} has no {name!r}")
+        found = getattr(found, part)
+    if isinstance(found, Inspected) and not (isinstance(found, CompiledFunction) and specs):
+        return found.compiled.lowered, lambda: found
+    if not callable(found):
+        raise OptionError(f"{path} is {type(found).__name__}, no function")
+    function = found if isinstance(found, CompiledFunction) else compile(found)
+    lowered = function.trace(*specs).lower()
+    return lowered, lowered.compile
+
+
+def parse_spec(given: str) -> Any:
+    """The spec that a text such as `f32[32,8]` or `{'w': f32[B<=512,4]}` stands for; raises OptionError.
+
+    >>> str(parse_spec("f32[B<=512,784]"))
+    'f32[B,784]'
+    >>> parse_spec("[i64[], 0.5]")[1]
+    0.5
+    """
+    try:
+        return _spec_of(ast.parse(given.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, RecursionError):
+        raise OptionError(f"--spec {given!r} is no type", hint="such as f32[32,8], i64[], {'w': f32[B<=512,4]}") from None
+
+
+_BY_NAME = {name: dtype for dtype in DTYPES for name in (dtype.name, dtype.tag)}
+
+
+def _spec_of(node: ast.expr) -> Any:
+    if isinstance(node, ast.Dict):
+        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+        return dict(zip(keys, map(_spec_of, node.values), strict=True))
+    if isinstance(node, (ast.List, ast.Tuple)):
+        made = [_spec_of(item) for item in node.elts]
+        return made if isinstance(node, ast.List) else tuple(made)
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in _BY_NAME:
+        extents = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        return _array_spec(node.value.id, extents)
+    return ast.literal_eval(node)
+
+
+def _array_spec(dtype: str, extents: Sequence[ast.expr]) -> Spec:
+    shape: list[int | str] = []
+    bounds: dict[str, int] = {}
+    for extent in extents:
+        if isinstance(extent, ast.Compare) and isinstance(extent.left, ast.Name) and isinstance(extent.ops[0], ast.LtE):
+            bounds[extent.left.id] = int(ast.literal_eval(extent.comparators[0]))
+            shape.append(extent.left.id)
+        else:
+            shape.append(int(ast.literal_eval(extent)))
+    return spec(shape, _BY_NAME[dtype], max=bounds)
+
+
+# ---- cache -----------------------------------------------------------------------------------------------
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    lines = build.cache(Settings.now().options).listing()
+    for line in lines:
+        wrong = f"  damaged: {line['wrong']}" if line["wrong"] else ""
+        label = line["label"] or line["path"].name[:12]
+        print(f"{amount(line['bytes'], 'B'):>9}  {_ago(line['idle']):>9}  {label}{wrong}")
+    if not lines:
+        print("the cache is empty")
+    return 0
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    info = build.cache(Settings.now().options).info()
+    print(f"folder   {info['folder']}{'' if info['usable'] else '  (not there, read-only or unsafe)'}")
+    print(f"entries  {info['entries']}, {amount(info['bytes'], 'B')}")
+    print(f"leftover {info['drafts']} unfinished builds, {info['failed']} failed ones kept for reading")
+    return 0
+
+
+def _prune(arguments: argparse.Namespace) -> int:
+    idle = None if arguments.days is None else 86400 * arguments.days
+    count = build.cache(Settings.now().options).prune(max_bytes=arguments.size, max_idle=idle)
+    print(f"{count} removed")
+    return 0
+
+
+def _clear(arguments: argparse.Namespace) -> int:
+    print(f"{build.cache(Settings.now().options).clear()} removed")
+    return 0
+
+
+CACHE: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
+    "list": (_list, "every compiled model: size, last use, name"),
+    "info": (_info, "where the cache is and how much it holds"),
+    "prune": (_prune, "remove leftovers, damaged entries, and by --size or --days the longest unused"),
+    "clear": (_clear, "remove everything"),
+}
+
+
+def _size(given: str) -> int:
+    """Bytes from a text such as 500M.
+
+    >>> _size("2k"), _size("1.5G")
+    (2000, 1500000000)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B?", given)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{given!r} is no size, such as 500M")
+    return int(float(match[1]) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[match[2]])
+
+
+def _ago(seconds: float) -> str:
+    """How long ago, in one unit.
+
+    >>> _ago(30), _ago(7200)
+    ('30 s ago', '2 h ago')
+    """
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return f"{int(seconds)} s ago"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
