@@ -320,6 +320,6 @@ def may_take_over(step: Touches, old: str, new: str) -> bool:
     products, reads by another stride, offset or run-time index, and accumulators are all refused.
     """
     reads, writes = step.reads.get(old, []), step.writes.get(new, [])
-    if old in step.writes or {old, new} & step.scratch:
+    if old in step.writes:
         return False
     return all(write.kind == "store" and all(same_element(read, write) for read in reads) for write in writes)

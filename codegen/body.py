@@ -124,9 +124,8 @@ class Body:
 
     def place(self, access: Access) -> str:
         """The index expression of an access."""
-        terms = list(zip(self.counters, access.strides, strict=True))
-        terms += [(self._index(var), stride) for var, stride in access.index]
-        return affine(terms, access.offset)
+        terms = [(self._index(var), stride) for var, stride in access.index]
+        return affine([*terms, *zip(self.counters, access.strides, strict=True)], access.offset)
 
     def _index(self, var: str) -> str:
         wide = self.tag(var, "i64") == "i64"

@@ -234,7 +234,6 @@ class _Step:
             outer, self.scope = self.scope, dict(self.scope)
             self.run(phase.body, kernel.space, number, True)
             self.scope = outer | self.results
-            self.results = {}
 
     def product(self, gemm: Gemm) -> None:
         """The terms and the epilogue of a product."""
@@ -472,7 +471,7 @@ class _Step:
                 if not ready and not any(rows):
                     raise self.fail(f"reads {name!r} before it is written", load.source)
                 for store, own in zip(stores, rows, strict=True):
-                    if not (own or (ready and same_element(load, store)) or apart(load, store)):
+                    if not (own or same_element(load, store) or apart(load, store)):
                         raise self.fail(
                             f"reads elements of {name!r} that '{show_statement(store.source, self.counters)}' of this"
                             " step writes, neither in an earlier phase of the same row nor as the same element before",

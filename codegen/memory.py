@@ -162,7 +162,7 @@ def _fresh(hint: str, taken: set[str]) -> str:
 
 def _moves_nothing(step: Step, places: Mapping[str, Place]) -> bool:
     """Whether a step only stores loaded elements where they already are."""
-    if not isinstance(step, RowKernel) or step.accumulators:
+    if not isinstance(step, RowKernel):
         return False
     home: dict[str, tuple[object, ...]] = {}
     for phase in step.phases:
@@ -192,8 +192,7 @@ def _successors(
         born = lives[new.name][0]
         for old in dying.get(born, ()):
             if (
-                lives[old.name][0] < born
-                and DTYPES[old.dtype] == DTYPES[new.dtype]
+                DTYPES[old.dtype] == DTYPES[new.dtype]
                 and nbytes(old.shape, old.dtype) == nbytes(new.shape, new.dtype)
                 and may_take_over(steps[born], old.name, new.name)
             ):

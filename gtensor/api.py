@@ -21,6 +21,9 @@ from .stages import Compiled, Inspected, Lowered, Settings, Traced
 from .tensor import STATE, Tensor
 from .trace import Signature, Spec, split_arguments, trace_call
 
+Names = str | Sequence[str]
+Decorator = Callable[[Callable[..., Any]], "CompiledFunction"]
+
 MISS = object()
 """What `Executable.run` gives for arguments that it does not take."""
 
@@ -201,9 +204,9 @@ class CompiledFunction(Inspected):
             return own
         for executable in list(self._known.values()):
             inputs = executable.inputs
-            if inputs.dynamic and inputs.signature.structure == signature.structure:
-                if inputs.takes(signature.types, signature.statics):
-                    return executable
+            same = inputs.dynamic and inputs.signature.structure == signature.structure
+            if same and inputs.takes(signature.types, signature.statics):
+                return executable
         return None
 
 
@@ -229,12 +232,12 @@ def _require_value(leaf: Any, name: str) -> None:
 
 
 @overload
-def compile(fn: Callable[..., Any], *, donate: str | Sequence[str] = (), static: str | Sequence[str] = ()) -> CompiledFunction: ...  # fmt: skip
+def compile(fn: Callable[..., Any], *, donate: Names = (), static: Names = ()) -> CompiledFunction: ...
 @overload
-def compile(fn: None = None, *, donate: str | Sequence[str] = (), static: str | Sequence[str] = ()) -> Callable[[Callable[..., Any]], CompiledFunction]: ...  # fmt: skip
+def compile(fn: None = None, *, donate: Names = (), static: Names = ()) -> Decorator: ...
 
 
-def compile(fn: Callable[..., Any] | None = None, *, donate: str | Sequence[str] = (), static: str | Sequence[str] = ()) -> Any:  # fmt: skip
+def compile(fn: Callable[..., Any] | None = None, *, donate: Names = (), static: Names = ()) -> Any:
     """Compile a function to C at its first call with each signature; a decorator, with or without arguments.
 
     The function takes and returns pytrees of arrays, tensors and numbers; results are tensors. `donate` names
@@ -252,15 +255,19 @@ def compile(fn: Callable[..., Any] | None = None, *, donate: str | Sequence[str]
     (Tensor([[0.],
             [0.]], dtype=float32), Tensor(0., dtype=float32))
     """
-    names = [(donate,) if isinstance(donate, str) else tuple(donate), (static,) if isinstance(static, str) else tuple(static)]  # fmt: skip
     if fn is None:
-        return functools.partial(compile, donate=names[0], static=names[1])
-    for what, given in zip(("donate", "static"), names, strict=True):
-        _require_parameters(fn, what, given)
-    return CompiledFunction(fn, *names)
+        return functools.partial(compile, donate=donate, static=static)
+    given = {"donate": _tuple(donate), "static": _tuple(static)}
+    for option, names in given.items():
+        _require_parameters(fn, option, names)
+    return CompiledFunction(fn, **given)
 
 
-def _require_parameters(fn: Callable[..., Any], what: str, names: Sequence[str]) -> None:
+def _tuple(names: Names) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _require_parameters(fn: Callable[..., Any], option: str, names: Sequence[str]) -> None:
     """Raise OptionError for a name that is no parameter of the function."""
     try:
         parameters = inspect.signature(fn).parameters
@@ -270,4 +277,4 @@ def _require_parameters(fn: Callable[..., Any], what: str, names: Sequence[str])
         return
     for name in names:
         if name not in parameters:
-            raise OptionError(f"{what}: there is no argument {name!r}", hint=f"arguments are {', '.join(parameters)}")
+            raise OptionError(f"{option}: there is no argument {name!r}", hint=f"arguments are {', '.join(parameters)}")

@@ -64,7 +64,7 @@ class Wanted(NamedTuple):
     type: Type | None
     shape: tuple[int, ...] | None
     dtype: np.dtype[Any] | None
-    static: tuple[type, Any] | None
+    static: tuple[Any, Any] | None
     name: str
 
 
@@ -106,8 +106,7 @@ class Inputs:
         self._rows = tuple((w.type, w.shape, w.dtype, w.static) for w in self.wanted)
         self._captured = tuple(captured), tuple(types)
         self.captured = tuple(
-            (value, type_, fixed_shape(type_), type_.dtype.dtype)
-            for value, type_ in zip(captured, types, strict=True)
+            (value, type_, fixed_shape(type_), type_.dtype.dtype) for value, type_ in zip(captured, types, strict=True)
         )
         self.dynamic = any(want.shape is None for want in self.typed)
 
@@ -201,9 +200,9 @@ class Inputs:
             if want.type is None or given is None:
                 if want.type is not given:
                     return False
-            elif (given.dtype, given.weak) != (want.type.dtype, want.type.weak):
-                return False
-            elif given.shape != want.type.shape and not fits(want.type, given.shape, found):
+            elif (given.dtype, given.weak) != (want.type.dtype, want.type.weak) or not fits(
+                want.type, given.shape, found
+            ):
                 return False
         return tuple(statics) == self.signature.statics
 
@@ -292,11 +291,11 @@ def fits(type_: Type, shape: Sequence[int | Dim], found: dict[str, int]) -> bool
         return False
     for declared, given in zip(type_.shape, shape, strict=True):
         if isinstance(declared, int) or isinstance(given, Dim):
-            if declared != given:
-                return False
-        elif declared.at(value := found.setdefault(declared.name, given // declared.factor)) != given:
-            return False
-        elif value > declared.bound:
+            same = declared == given
+        else:
+            value = found.setdefault(declared.name, given // declared.factor)
+            same = declared.at(value) == given and value <= declared.bound
+        if not same:
             return False
     return True
 
@@ -352,7 +351,8 @@ def _number(leaf: Any, type_: Type) -> Array | None:
 
 def _recorded(name: str, what: str) -> TraceError:
     return TraceError(
-        f"{what} records its history, and {name} runs compiled code, which records none", hint="pass it through .detach()"
+        f"{what} records its history, and {name} runs compiled code, which records none",
+        hint="pass it through .detach()",
     )
 
 
@@ -414,7 +414,7 @@ class Outputs:
         """The results as tensors, in their tree."""
         results = []
         for array, (type_, shape, _, _) in zip(arrays, self._made, strict=True):
-            array.setflags(False)
+            array.setflags(write=False)
             results.append(Tensor(type_ if shape is not None else Type(array.shape, type_.dtype), array))
         if self.single:
             return results[0]

@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         "inspect",
         help="show a stage of a function's compilation",
         description="Show what becomes of a function: its graph, the loops, the C, the assembly.",
-        epilog="a spec is a type, or a pytree of them: f32[32,8]   i64[]   f32[B<=512,784]   {'w': f32[8,4], 'b': f32[4]}",
+        epilog="a spec is a type, or a pytree of types: f32[32,8]  i64[]  f32[B<=512,784]  {'w': f32[8,4]}",
     )
     command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
     command.add_argument("--stage", choices=STAGES, default="c", help="what to show (default: c)")
@@ -102,14 +102,14 @@ _SHOW: dict[str, Callable[[Lowered, Callable[[], Inspected]], str]] = {
 
 def _found(path: str, specs: Sequence[Any]) -> tuple[Lowered, Callable[[], Inspected]]:
     """The stages of what `module:name` means, and how to have it compiled."""
-    module, colon, name = path.partition(":")
+    module, _, name = path.partition(":")
     if not module or not name:
         raise OptionError(f"{path!r} is no module:function", hint="such as train:loss_fn for loss_fn of train.py")
     sys.path.insert(0, os.getcwd())
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise OptionError(f"there is no module {error.name!r}", hint="start the command where python would find it") from None  # fmt: skip
+        raise OptionError(f"there is no module {error.name!r}", hint="start where python would find it") from None
     for part in name.split("."):
         if not hasattr(found, part):
             raise OptionError(f"{module} has no {name!r}")
@@ -134,7 +134,7 @@ def parse_spec(given: str) -> Any:
     try:
         return _spec_of(ast.parse(given.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError):
-        raise OptionError(f"--spec {given!r} is no type", hint="such as f32[32,8], i64[], {'w': f32[B<=512,4]}") from None
+        raise OptionError(f"--spec {given!r} is no type", hint="such as f32[32,8], i64[], {'w': f32[8]}") from None
 
 
 _BY_NAME = {name: dtype for dtype in DTYPES for name in (dtype.name, dtype.tag)}

@@ -6,6 +6,7 @@ the accuracy on a quarter of the pictures that was held out. Everything above `m
 
 from __future__ import annotations
 
+import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def init(seed: int) -> Params:
     """Weights of the layers, scaled for relu, and zero biases."""
     rng = np.random.default_rng(seed)
     params: Params = {}
-    for i, (n, m) in enumerate(zip(SIZES[:-1], SIZES[1:], strict=True)):
+    for i, (n, m) in enumerate(itertools.pairwise(SIZES)):
         params[f"w{i}"] = (rng.standard_normal((n, m)) * np.sqrt(2 / n)).astype(np.float32)
         params[f"b{i}"] = np.zeros(m, np.float32)
     return params
@@ -95,7 +96,8 @@ def main(quick: bool = False) -> int:
     for epoch in sorted({0, epochs // 4, epochs // 2, epochs - 1}):
         _row(f"epoch {epoch + 1}", f"{history.epochs[epoch].loss:.5f}", "mean loss")
     _row("accuracy", f"{100 * right:.1f} %", f"of the {len(y_held)} pictures it has never seen")
-    _row("speed", f"{history.steps_per_second:,.0f}", f"steps per second, {len(history.losses)} steps in {history.seconds:.2f} s")
+    speed, count = history.steps_per_second, len(history.losses)
+    _row("speed", f"{speed:,.0f}", f"steps per second, {count} steps in {history.seconds:.2f} s")
     print("\n  The C that did it:")
     for path in train.compiled.files:
         print(f"    {shown(path)}")

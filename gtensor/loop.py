@@ -69,7 +69,7 @@ class Data:
         leaves = [normal(leaf) for leaf in leaves]
         arrays = [leaf for leaf, want in zip(leaves, inputs.wanted, strict=True) if want.type is not None]
         self.batched = inputs.batched
-        first = next((a for a, flag in zip(arrays, self.batched, strict=False) if flag), None)
+        first: Any = next((a for a, flag in zip(arrays, self.batched, strict=False) if flag), ())
         if not np.ndim(first) or not len(first):
             raise ShapeError(f"{what} needs data with at least one row")
         self.count = len(first)
@@ -194,9 +194,9 @@ def progress_bar(total: int, name: str, show: bool) -> Iterator[Callable[[int, f
         return
     from tqdm.auto import tqdm
 
-    width = {} if "ipykernel" in sys.modules else {"ncols": 80}
-    rare = {} if sys.stderr.isatty() or not width else {"mininterval": 5.0}
-    with tqdm(total=total, desc=name, unit=" steps", **width, **rare) as bar:
+    notebook = "ipykernel" in sys.modules
+    often = 0.1 if notebook or sys.stderr.isatty() else 5.0
+    with tqdm(total=total, desc=name, unit=" steps", ncols=None if notebook else 80, mininterval=often) as bar:
 
         def advance(steps: int, loss: float) -> None:
             bar.set_postfix_str(f"loss {loss:.4g}", refresh=False)

@@ -42,7 +42,8 @@ class Kernel:
             f"  reads  {amount(self.bytes_read, 'B'):>9}  {', '.join(self.reads) or 'nothing'}",
             f"  writes {amount(self.bytes_written, 'B'):>9}  {', '.join(self.writes)}",
         ]
-        return "\n".join([head, *moved, *(f"  {eqn}" for eqn in self.equations), *(f"  # {line}" for line in self.lines)])
+        body = [*(f"  {eqn}" for eqn in self.equations), *(f"  # {line}" for line in self.lines)]
+        return "\n".join([head, *moved, *body])
 
 
 def kernels(plan: Plan) -> tuple[Kernel, ...]:

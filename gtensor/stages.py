@@ -31,10 +31,11 @@ from .codegen.options import OptionError, Options
 from .codegen.program import Program
 from .codegen.show import show
 from .config import get
-from .fuse import Schedule, fuse
+from .fuse import fuse
 from .ir import Eqn, Graph
 from .lower import lower
 from .prim import Bounds, Indexing
+from .schedule import Schedule
 from .show import diff
 from .trace import Traced as Tracing
 from .types import Dim
@@ -286,7 +287,7 @@ class Compiled:
         """Where the C that was compiled lies."""
         return [self.library.path.parent / name for name in self.library.sources]
 
-    def error(self, failure: Failure) -> Exception:
+    def error(self, failure: Failure) -> errors.GTensorError:
         """The error for a call that failed, at the user's line: IndexingError, or InternalError."""
         eqns = self.lowered.schedule.graph.eqns
         if failure.status == ERR_INDEX and 0 <= failure.node < len(eqns):

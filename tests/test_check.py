@@ -80,7 +80,9 @@ def test_a_variable_is_assigned_once():
 
 
 def test_a_variable_is_of_this_graph():
-    refused(graph(eqn("exp", [Var(F2, "stray")], A), outputs=(A,)), "?stray is no variable of this graph", "exp(?stray)")
+    refused(
+        graph(eqn("exp", [Var(F2, "stray")], A), outputs=(A,)), "?stray is no variable of this graph", "exp(?stray)"
+    )
     refused(graph(TANH, outputs=(A, C)), "graph f: output 1: ?c is no variable of this graph")
 
 

@@ -96,7 +96,7 @@ MASKED = {
     "division": (lambda x: gt.where(x == 0, 1.0, 1 / x), [-0.25, 0, -1], [0.25, 0, -2]),
     "power": (lambda x: gt.where(x > 0, x**0.5, x), [8**-0.5, 1, 1], [-0.25 * 8**-0.5, 0, 0]),
     "overflow": (lambda x: gt.where(x < 1, x, gt.exp(x * 1000) * x), [INF, 1, 1], [INF, 0, 0]),
-    "arctan": (lambda x: gt.where(x > 0, gt.atan2(x, 0 * x + 1), gt.atan2(0 * x, 0 * x)), [0.2, 0, 0], [-0.16, 0, 0]),
+    "arctan": (lambda x: gt.where(x > 0, gt.atan2(x * x, x), 0.0), [0.2, 0, 0], [-0.16, 0, 0]),
     "twice": (lambda x: gt.where(x > 0, gt.where(x > 1, gt.log(gt.log(x)), 1 / x), 3.0),
               [1 / (2 * math.log(2)), 0, 0], [-(1 + math.log(2)) / (2 * math.log(2)) ** 2, 0, 0]),
     "sum of two": (lambda x: gt.where(x > 0, gt.log(x), 0.0) + gt.where(x < 0, gt.log(-x), 0.0),
@@ -104,7 +104,7 @@ MASKED = {
     "sum with unmasked": (lambda x: gt.where(x > 0, gt.log(x), 0.0) + x * x, [4.5, 0, -2], [1.75, 2, 2]),
     "shared": (lambda x: gt.where(x > 0, gt.log(x), 0.0) * gt.where(x > 0, gt.log(x), 0.0),
                [math.log(2), 0, 0], [0.5 * (1 - math.log(2)), 0, 0]),
-    "broadcast": (lambda x: gt.sum(gt.where(KEPT[:, None], gt.log(gt.broadcast_to(x.reshape(3, 1), (3, 2))), 0.0), axis=1),
+    "broadcast": (lambda x: gt.where(KEPT[:, None], gt.log(gt.broadcast_to(x.reshape(3, 1), (3, 2))), 0.0),
                   [1, 0, 0], [-0.5, 0, 0]),
     "sum": (lambda x: gt.where(KEPT, gt.sum(gt.log(gt.stack([x, x * x], axis=1)), axis=1), 0.0),
             [1.5, 0, 0], [-0.75, 0, 0]),
@@ -282,9 +282,8 @@ STABLE = {
                 lambda x: sigmoid(x) * sigmoid(-x) * -np.tanh(x / 2)),
     "log_sigmoid": (gt.log_sigmoid, POINTS, lambda x: sigmoid(-x), lambda x: -sigmoid(x) * sigmoid(-x)),
     "expm1": (gt.expm1, np.array([-80.0, -1e-7, 0, 1e-7, 5]), np.exp, np.exp),
-    "log1p": (gt.log1p, np.array([-0.999, -1e-7, 0, 1e-7, 1e5, 1e30]), lambda x: 1 / (1 + x), lambda x: -1 / (1 + x) ** 2),
-    "tanh": (gt.tanh, POINTS[np.abs(POINTS) < 6], lambda x: 1 / np.cosh(x) ** 2,
-             lambda x: -2 * np.tanh(x) / np.cosh(x) ** 2),
+    "log1p": (gt.log1p, np.array([-0.999, -1e-7, 0, 1e-7, 1e5, 1e30]), lambda x: 1 / (1 + x),
+              lambda x: -1 / (1 + x) ** 2),
 }  # fmt: skip
 
 
@@ -294,8 +293,8 @@ def test_first_and_second_derivatives_keep_their_digits_in_float32(name):
     x = points.astype(np.float32)
     wide = x.astype(np.float64)
     tiny = np.finfo(np.float32).tiny
-    np.testing.assert_allclose(agreed(slope(fn), x), first(wide), rtol=2e-3 if name == "tanh" else 2e-6, atol=tiny)
-    np.testing.assert_allclose(agreed(slope(slope(fn)), x), second(wide), rtol=2e-3 if name == "tanh" else 4e-6, atol=tiny)
+    np.testing.assert_allclose(agreed(slope(fn), x), first(wide), rtol=2e-6, atol=tiny)
+    np.testing.assert_allclose(agreed(slope(slope(fn)), x), second(wide), rtol=4e-6, atol=tiny)
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
@@ -306,7 +305,8 @@ def test_gelu_keeps_its_digits_and_never_overflows(approximate):
     assert agreed(slope(fn), far).tolist() == [0, 0, 0, 1, 1, 1]
     assert agreed(slope(slope(fn)), far).tolist() == [0] * 6
     near = np.linspace(-8, 8, 41)
-    np.testing.assert_allclose(agreed(slope(fn), near.astype(np.float32)), agreed(slope(fn), near), rtol=1e-4, atol=1e-7)
+    narrow = near.astype(np.float32)
+    np.testing.assert_allclose(agreed(slope(fn), narrow), agreed(slope(fn), near), rtol=1e-4, atol=1e-7)
     assert agreed(fn, f32(-INF, INF, NAN)).tolist()[:2] == [0, INF]
 
 
@@ -330,7 +330,10 @@ def test_softmax_on_every_axis(axis):
 # ---- sums --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape, axis", [((10_000_000,), 0), ((2_500_000, 4), 0), ((4, 2_500_000), 1), ((2_500_000, 4), (0, 1))])
+LONG = [((10_000_000,), 0), ((2_500_000, 4), 0), ((4, 2_500_000), 1), ((2_500_000, 4), (0, 1))]
+
+
+@pytest.mark.parametrize("shape, axis", LONG)
 def test_long_sums_of_float32_keep_their_digits(shape, axis):
     x = np.full(shape, 0.1, np.float32)
     exact = float(np.float32(0.1)) * (x.size if np.size(axis) == 2 else shape[axis])

@@ -554,7 +554,9 @@ def test_a_label_out_of_range_raises(label, dtype):
 def test_an_index_to_ignore_may_be_anything():
     big = np.array([0, 2**32, 3])
     close(gt.nn.cross_entropy(Z[:3], big, ignore_index=2**32), torch_cross_entropy(Z[:3], big, ignore=2**32))
-    close(gt.nn.cross_entropy(Z, np.where(Y < 0, 0, Y), ignore_index=None), torch_cross_entropy(Z, np.where(Y < 0, 0, Y)))
+    close(
+        gt.nn.cross_entropy(Z, np.where(Y < 0, 0, Y), ignore_index=None), torch_cross_entropy(Z, np.where(Y < 0, 0, Y))
+    )
 
 
 def test_classification_losses_refuse():
@@ -621,6 +623,62 @@ def test_traced_graphs_keep_the_laws_and_mean_the_same(name):
     value, grads = gt.value_and_grad(loss)(x)
     for got, wanted in zip(run(graph, [x]), (value, grads), strict=True):
         close(got, wanted, atol=1e-6)
+
+
+def agree(got, wanted):
+    """Compiled results equal evaluated ones to a few roundings, infinities and NaN in the same places."""
+    assert len(got) == len(wanted)
+    for a, b in zip(got, wanted, strict=True):
+        assert a.dtype == b.dtype
+        close(a, b, rtol=2e-6, atol=1e-6)
+
+
+def test_compiled_functions_are_the_evaluated_ones():
+    def everything(x):
+        losses = [lambda x, f=f: gt.sum(gt.sin(f(x))) for f in SMOOTH.values()]
+        return [t for loss in losses for t in (loss(x), gt.grad(loss)(x))]
+
+    x = RNG.standard_normal((3, 4)).astype(np.float32)
+    agree(gt.compile(everything)(x), everything(x))
+
+
+def test_compiled_functions_are_the_evaluated_ones_on_awkward_values():
+    def everything(x):
+        functions = [gt.relu, gt.leaky_relu, gt.silu, gt.log_sigmoid, gt.softmax, gt.log_softmax, gt.logsumexp]
+        functions += [lambda x: gt.clip(x, -1, 1), lambda x: gt.clip(x, NAN, 1), lambda x: gt.norm(x, axis=1)]
+        functions += [lambda x: gt.std(x, axis=1), gt.nn.layer_norm, lambda x: gt.nn.huber_loss(x, 0.0, "none")]
+        return [t for f in functions for t in (f(x), gt.grad(lambda x, f=f: gt.sum(f(x)))(x))]
+
+    rows = [[0, -0.0, 1, -1], [1e-40, -1e-40, 3e38, -3e38], [INF, 1, 2, 3], [-INF, 1, 2, 3], [-INF] * 4, [NAN, 1, 2, 3]]
+    x = f32([*rows, [5, 5, 5, 5], [1e-30, 2e-30, 0, 0]])
+    agree(gt.compile(everything)(x), everything(x))
+
+
+def test_compiled_losses_are_the_evaluated_ones():
+    def everything(z, y, p, w):
+        losses = [
+            lambda z: gt.nn.cross_entropy(z, y),
+            lambda z: gt.sum(gt.nn.cross_entropy(z, y, w, label_smoothing=0.1, reduction="none")),
+            lambda z: gt.nn.cross_entropy(z, p, w, label_smoothing=0.1),
+            lambda z: gt.nn.nll_loss(z, y, w, reduction="sum"),
+            lambda z: gt.nn.mse_loss(z, p),
+        ]
+        return [t for loss in losses for t in (loss(z), gt.grad(loss)(z))]
+
+    z, p, w = f32(Z), f32(P), f32(W)
+    z[2] = NAN  # the row that Y ignores
+    for y in (Y, Y.astype(np.int32)):
+        agree(gt.compile(everything)(z, y, p, w), everything(z, y, p, w))
+
+
+@pytest.mark.parametrize("label", [4, -1, -99, 2**31 - 1])
+def test_a_label_out_of_range_raises_from_the_compiled_call(label):
+    compiled = gt.compile(gt.value_and_grad(gt.nn.cross_entropy))
+    compiled(f32(Z[:2]), np.array([0, 3]))
+    with pytest.raises(IndexError, match=f"{label} is out of range"):
+        compiled(f32(Z[:2]), np.array([0, label]))
+    with pytest.raises(IndexError, match=f"{label} is out of range"):
+        gt.compile(lambda y: gt.one_hot(y, 4))(np.array([0, label], np.int32))
 
 
 def test_cross_entropy_picks_without_indexing():

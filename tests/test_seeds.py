@@ -294,11 +294,15 @@ def test_B4_elementwise_with_derivatives(name, way):
 
 def test_B5_reductions(way):
     x = normal(0, 3, 4, 5)
-    for axis in (None, 0, -1, (0, 2)):
-        for keepdims in (False, True):
-            close(way(lambda x: x.sum(axis, keepdims))(gt.tensor(x)), x.sum(axis, keepdims=keepdims))
-            close(way(lambda x: x.mean(axis, keepdims))(gt.tensor(x)), x.mean(axis, keepdims=keepdims))
-            exactly(way(lambda x: x.amax(axis, keepdims))(gt.tensor(x)), x.max(axis, keepdims=keepdims))
+    places = [(axis, keepdims) for axis in (None, 0, -1, (0, 2)) for keepdims in (False, True)]
+
+    def reductions(x):
+        return [(x.sum(*place), x.mean(*place), x.amax(*place)) for place in places]
+
+    for (axis, keepdims), (total, mean, largest) in zip(places, way(reductions)(gt.tensor(x)), strict=True):
+        close(total, x.sum(axis, keepdims=keepdims), rtol=1e-12)
+        close(mean, x.mean(axis, keepdims=keepdims), rtol=1e-12)
+        exactly(largest, x.max(axis, keepdims=keepdims))
 
 
 def test_B5_amax_of_nothing_is_an_error(way):
@@ -358,10 +362,16 @@ def test_B6_softmax_losses_and_layers(way):
     picked = -logp[np.arange(4), y]
     targets = normal(2, 4, 3)
     modes = {"none": lambda loss: loss, "mean": np.mean, "sum": np.sum}
-    for reduction, reduce in modes.items():
-        close(way(lambda z, y: gt.nn.mse_loss(z, y, reduction))(z, targets), reduce((z - targets) ** 2), rtol=1e-12)
-        close(way(lambda z, y: gt.nn.nll_loss(z, y, reduction=reduction))(logp, y), reduce(picked), rtol=1e-12)
-        close(way(lambda z, y: gt.nn.cross_entropy(z, y, reduction=reduction))(z, y), reduce(picked), rtol=1e-12)
+
+    def losses(z, y, targets, logp):
+        mse = [gt.nn.mse_loss(z, targets, mode) for mode in modes]
+        nll = [gt.nn.nll_loss(logp, y, reduction=mode) for mode in modes]
+        return mse, nll, [gt.nn.cross_entropy(z, y, reduction=mode) for mode in modes]
+
+    wanted = [(z - targets) ** 2, picked, picked]
+    for rows, losses_of in zip(wanted, way(losses)(z, y, targets, logp), strict=True):
+        for reduce, loss in zip(modes.values(), losses_of, strict=True):
+            close(loss, reduce(rows), rtol=1e-12)
     centred = z - z.mean(1, keepdims=True)
     scaled = centred / np.sqrt((centred**2).mean(1, keepdims=True) + 1e-5)
     close(way(gt.nn.layer_norm)(z, w[0], w[1]), scaled * w[0] + w[1], rtol=1e-12)

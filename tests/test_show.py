@@ -91,7 +91,10 @@ def test_inputs_that_come_or_go_are_seen():
     def two(x, y):
         return x * 2
 
-    assert changed(gt.trace(two, X, X), gt.trace(one, X)) == ["-graph two(x: f32[2,3], y: f32[2,3]):", "+graph one(x: f32[2,3]):"]
+    assert changed(gt.trace(two, X, X), gt.trace(one, X)) == [
+        "-graph two(x: f32[2,3], y: f32[2,3]):",
+        "+graph one(x: f32[2,3]):",
+    ]
 
 
 def test_names_of_people_are_kept():

@@ -18,7 +18,7 @@ from ..ir import Atom
 from ..prim import Define, public
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor
-from .arithmetic import where
+from .arithmetic import maximum, minimum, where
 from .records import Function, elementwise, number, uniform
 
 Array = np.ndarray[Any, Any]
@@ -129,12 +129,14 @@ def _gelu_vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
 
 
 def _gelu_tanh_vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-    """y = x s(v) with v = c (x + k x**3), so y' = s(v) + c t + 3 c k x**2 t with t = x s(v) s(-v), 0 for large x."""
+    """y = x s(v) with v = c (x + k x**3), so y' = s(v) + x v' s(v) s(-v), which is 0 or 1 to all digits beyond 30."""
     scale, cube = 2 * math.sqrt(2 / math.pi), 0.044715
-    v = x * (scale + scale * cube * (x * x))
+    near = minimum(maximum(x, -30.0), 30.0)
+    squared = near * near
+    v = near * (scale + scale * cube * squared)
+    slope = near * (scale + 3 * scale * cube * squared)
     s = sigmoid(v)
-    t = x * (s * sigmoid(-v))
-    return (g * (s + scale * (t + 3 * cube * (x * (x * t)))),)
+    return (g * (s + slope * (s * sigmoid(-v))),)
 
 
 _gelu_exact = _unary("gelu", _gelu, _gelu_vjp, "x Phi(x), Phi the normal distribution.", public="gelu_exact")

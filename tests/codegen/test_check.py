@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from gtensor.codegen.cexpr import DTYPES, REDUCERS, WRAP, Expr, literal
+from gtensor.codegen.cexpr import DTYPES, REDUCERS, Expr, literal
 from gtensor.codegen.check import check
-from gtensor.codegen.program import Access, Accumulator, Assign, Check, Counter, Reduce, Term
+from gtensor.codegen.program import Access, Accumulator, Assign, Reduce, Term
 from tests.codegen.by_hand import (
     CHECKED,
     COPY,
@@ -35,7 +35,6 @@ from tests.codegen.by_hand import (
 )
 from tests.codegen.random_programs import programs
 
-GATHER = load("a", "x", 0, 1, index=(("j", 8),))
 FOUR = (work("h", (4, 8)), Y)
 FILL = kernel("w", (32,), store("h", "1.0f", 1))
 
@@ -59,48 +58,6 @@ LAWFUL = {
     ),
     "part of a longer array": body(
         load("a", "v", 1), store("y", "a", 1), space=(B,), buffers=(inp("v", (6,)), out("y", (B,)))
-    ),
-    "index checked": body(*CHECKED, GATHER, store("y", "a", 8, 1)),
-    "index checked in the head": two((CHECKED, (GATHER, store("y", "a", 8, 1)))),
-    "index checked in an earlier head": two((CHECKED, ()), ((), (GATHER, store("y", "a", 8, 1)))),
-    "index checked twice": body(
-        load("j", "i", 1, 0, dtype="i64"), Check("j", 0, 9, 0), Check("j", -9, 4, 0), GATHER, store("y", "a", 8, 1)
-    ),
-    "index checked by an earlier step": make(
-        [X, I, Y],
-        [
-            kernel("c", (4,), load("j", "i", 1, dtype="i64"), Check("j", 0, 4, 0)),
-            kernel("k", (4, 8), load("j", "i", 1, 0, dtype="i64"), GATHER, store("y", "a", 8, 1)),
-        ],
-    ),
-    "index stored by an earlier step": make(
-        [X, I, work("h", (4,), "i64"), Y],
-        [
-            kernel("c", (4,), load("j", "i", 1, dtype="i64"), Check("j", 0, 4, 0), store("h", "j", 1)),
-            kernel("k", (4, 8), load("j", "h", 1, 0, dtype="i64"), GATHER, store("y", "a", 8, 1)),
-        ],
-    ),
-    "index of run-time extent": body(
-        load("j", "i", 1, dtype="i64"),
-        Check("j", 0, B, 0),
-        load("a", "v", 0, index=(("j", 1),)),
-        store("y", "a", 1),
-        space=(4,),
-        buffers=(inp("v", (B,)), I, out("y", (4,))),
-    ),
-    "copy of an index, counted from the front": body(
-        load("r", "i", 1, 0, dtype="i64"),
-        Assign("c", "i64", Expr("{0}", ("r",), "i64", "i64")),
-        Check("c", -4, 4, 0),
-        Assign("j", "i64", Expr(WRAP, ("c", "INT64_C(4)"), "i64", "i64")),
-        GATHER,
-        store("y", "a", 8, 1),
-    ),
-    "variable with a mark": body(load("x'", "x", 8, 1), load("x'2", "x", 8, 1), store("y", "x'2", 8, 1)),
-    "counter as index": body(Counter("j", 0), GATHER, store("y", "a", 8, 1)),
-    "position as index": two(
-        ((), (load("a", "x", 8, 1), Reduce("p", "i64", "argmax", "a"))),
-        ((load("b", "x", 8, 0, index=(("p", 1),)),), (store("y", "b", 8, 1),)),
     ),
     "row buffer read backwards": two(
         ((), (load("a", "x", 8, 1), store("r", "a", 0, 1))),
@@ -140,6 +97,8 @@ LAWFUL = {
     ),
     "pieces": make([Y], [kernel(f"k{i}", (16,), store("y", "1.0f", 1, at=16 * i)) for i in (0, 1)]),
     "pieces of one step": body(store("y", "1.0f", 8, 1), store("y", "2.0f", 8, 1, at=4), space=(4, 4)),
+    "a later phase that overwrites another element": two(((), (WRITE,)), ((), (store("y", "2.0f", 8, -1, at=7),))),
+    "own row, then overwritten": two(((), (WRITE,)), ((), (load("a", "y", 8, 1), store("y", "a", 8, 1)))),
     "epilogue": gemm(load("r", "x", 8, 1), add("s", "acc", "r"), store("y", "s", 8, 1)),
     "sum in an epilogue": gemm(
         sums("s", "acc", 0, 1),

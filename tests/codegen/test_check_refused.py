@@ -6,16 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from gtensor.codegen.cexpr import WRAP, Expr
+from gtensor.codegen.cexpr import Expr
 from gtensor.codegen.check import check
 from gtensor.codegen.errors import ProgramError
-from gtensor.codegen.program import Access, Accumulator, Array, Assign, Check, Counter, Dim, Gemm, Reduce, Term
+from gtensor.codegen.program import Access, Accumulator, Array, Assign, Counter, Dim, Gemm, Reduce, Term
 from tests.codegen.by_hand import (
-    CHECKED,
     COPY,
     WRITE,
     B,
-    I,
     X,
     Y,
     add,
@@ -61,6 +59,7 @@ REFUSED = {
     "other bound": (make([inp("x", (replace(B, bound=9),))], []), "dimension 'B' is not one of the program's"),
     "negative shape": (make([inp("x", (-1,))], []), "shape [-1] of 'x': -1 is negative"),
     "negative factor": (make([inp("x", (replace(B, factor=-2),))], []), "shape [-2*B] of 'x': -2*B is negative"),
+    "factor of nothing": (make([inp("x", (replace(B, factor=0),))], []), "dimension 'B' is not one of the program's"),
     "unknown dtype": (make([inp("x", (4,), 0, "f16")], []), "'x' has the unknown dtype 'f16'"),
     "unknown role": (make([replace(X, role="temp")], []), "'x' has the unknown role 'temp'"),
     "negative loop": (body(WRITE, space=(-4, 8)), "k: loop extent -4 is negative"),
@@ -143,101 +142,6 @@ REFUSED = {
     "stride along the row in a head": (
         two(((load("a", "x", 8, 1),), ())),
         "k: f32 a = x[8*i0 + i1]: has a stride along the row, but a head runs once per row",
-    ),
-    # ---- run-time indices
-    "index of nothing": (body(load("a", "x", 0, 1, index=(("j", 8),))), "f32 a = x[i1 + 8*j]: 'j' is not a variable"),
-    "index without check": (
-        body(load("j", "i", 1, 0, dtype="i64"), load("a", "x", 0, 1, index=(("j", 8),))),
-        "k: f32 a = x[i1 + 8*j]: the index 'j' has passed no Check",
-    ),
-    "index that is no integer": (
-        body(load("j", "x", 8, 1), load("a", "x", 0, 1, index=(("j", 8),))),
-        "the index 'j' is f32, not an integer",
-    ),
-    "index checked too widely": (
-        body(load("j", "i", 1, 0, dtype="i64"), Check("j", 0, 5, 0), load("a", "x", 0, 1, index=(("j", 8),))),
-        "reads outside 'x' of shape [4, 8]",
-    ),
-    "index checked down to -1": (
-        body(load("j", "i", 1, 0, dtype="i64"), Check("j", -1, 4, 0), load("a", "x", 0, 1, index=(("j", 8),))),
-        "reads outside 'x' of shape [4, 8]",
-    ),
-    "index with a stride too wide": (
-        body(*CHECKED, load("a", "x", 0, 1, index=(("j", 9),))),
-        "reads outside 'x' of shape [4, 8]",
-    ),
-    "index counted from the front of a longer axis": (
-        body(
-            load("r", "i", 1, 0, dtype="i64"),
-            Check("r", -5, 5, 0),
-            Assign("j", "i64", Expr(WRAP, ("r", "INT64_C(4)"), "i64", "i64")),
-            load("a", "x", 0, 1, index=(("j", 8),)),
-        ),
-        "the index 'j' has passed no Check",
-    ),
-    "index counted from the front of an axis that is longer than the buffer": (
-        body(
-            load("r", "i", 1, 0, dtype="i64"),
-            Check("r", -5, 5, 0),
-            Assign("j", "i64", Expr(WRAP, ("r", "5"), "i64", "i64")),
-            load("a", "x", 0, 1, index=(("j", 8),)),
-        ),
-        "reads outside 'x' of shape [4, 8]",
-    ),
-    "check after the access": (
-        body(load("j", "i", 1, 0, dtype="i64"), load("a", "x", 0, 1, index=(("j", 8),)), Check("j", 0, 4, 0)),
-        "the index 'j' has passed no Check",
-    ),
-    "check in another body": (
-        two(
-            ((load("j", "i", 1, 0, dtype="i64"),), (Check("j", 0, 4, 0), WRITE)),
-            ((), (load("a", "x", 0, 1, index=(("j", 8),)),)),
-        ),
-        "the index 'j' has passed no Check",
-    ),
-    "check of the first elements only": (
-        make(
-            [X, I, Y],
-            [
-                kernel("c", (3,), load("j", "i", 1, dtype="i64"), Check("j", 0, 4, 0)),
-                kernel("k", (4, 8), load("j", "i", 1, 0, dtype="i64"), load("a", "x", 0, 1, index=(("j", 8),)), WRITE),
-            ],
-        ),
-        "the index 'j' has passed no Check",
-    ),
-    "check of a buffer that changes": (
-        make(
-            [X, work("h", (4,), "i64"), I, Y],
-            [
-                kernel("w", (4,), store("h", "1", 1)),
-                kernel("c", (4,), load("j", "h", 1, dtype="i64"), Check("j", 0, 4, 0)),
-                kernel("v", (1,), store("h", "9", 1)),
-                kernel("k", (4, 8), load("j", "h", 1, 0, dtype="i64"), load("a", "x", 0, 1, index=(("j", 8),)), WRITE),
-            ],
-        ),
-        "the index 'j' has passed no Check",
-    ),
-    "position in an empty row": (
-        two(
-            ((), (load("a", "v", 1), Reduce("p", "i64", "argmax", "a"))),
-            ((load("b", "v", 0, index=(("p", 1),)),), ()),
-            space=(B,),
-            buffers=(inp("v", (B,)), out("y", ())),
-        ),
-        "the index 'p' has passed no Check",
-    ),
-    "check of nothing": (
-        body(Check("j", 0, 4, 0)),
-        "check 0 <= j < 4, else eqn 0 fails: 'j' is not an integer variable",
-    ),
-    "check of a float": (body(load("j", "x", 8, 1), Check("j", 0, 4, 0)), "'j' is not an integer variable in scope"),
-    "check up to an unknown dimension": (
-        body(load("j", "i", 1, 0, dtype="i64"), Check("j", 0, BAD_DIM, 0)),
-        "dimension 'C' is not one of the program's",
-    ),
-    "check of an unknown equation": (
-        body(load("j", "i", 1, 0, dtype="i64"), Check("j", 0, 4, 1)),
-        "check 0 <= j < 4, else eqn 1 fails: there is no equation 1",
     ),
     # ---- variables
     "variable name": (body(load("a-b", "x", 8, 1)), "the variable 'a-b' is not a C identifier"),
@@ -381,6 +285,16 @@ REFUSED = {
             accumulators=[Accumulator("y", "sum", scratch="s")],
         ),
         "'s' is scratch memory of a step",
+    ),
+    "scratch used for a value later": (
+        make(
+            [Y, work("s", (4, 8))],
+            [
+                kernel("k", (4, 8), sums("y", "1.0f", 8, 1), accumulators=[Accumulator("y", "sum", scratch="s")]),
+                kernel("w", (32,), store("s", "1.0f", 1)),
+            ],
+        ),
+        "w: s[i0] = 1.0f: 's' is scratch memory of a step",
     ),
     "scratch with a value": (
         make(

@@ -207,6 +207,7 @@ NOT_IN_PLACE = {
     "read per element, written per row": phases(
         "k", (4, 8), ((), (load("a", "old", 8, 0), Reduce("m", "f32", "sum", "a"))), ((store("new", "m", 8, 0),), ())
     ),
+    "overwritten as well": kernel("k", (32,), load("a", "old", 1), store("new", "a", 1), store("old", "2.0f", 1)),
     "summed into": kernel(
         "k", (4, 8), load("a", "old", 8, 1), sums("new", "a", 8, 1), accumulators=[Accumulator("new", "sum")]
     ),
@@ -269,6 +270,25 @@ def test_an_epilogue_reuses_what_it_reads_and_no_operand():
     assert planned.places["g"] == planned.places["h"] != planned.places["v"]
 
 
+@pytest.mark.parametrize("kind", ["row", "scratch"])
+def test_row_and_scratch_buffers_take_nothing_over(kind):
+    fill, shape = kernel("fill", (32,), store("old", "1.0f", 1)), (1, 32)
+    through = (load("a", "old", 32, 1), store("aside", "a", 0, 1)), (load("b", "aside", 0, 1), store("y", "b", 32, 1))
+    total = kernel(
+        "k",
+        shape,
+        load("a", "old", 0, 1),
+        sums("y", "a", 0, 1),
+        accumulators=[Accumulator("y", "sum", scratch="aside")],
+    )
+    step = phases("k", shape, *(((), body) for body in through)) if kind == "row" else total
+    aside = row("aside", (32,)) if kind == "row" else work("aside", shape)
+    program = make([work("old", shape), aside, out("y", shape)], [fill, step])
+    check(program)
+    planned = plan(program)
+    assert planned.places["old"] != planned.places["aside"]
+
+
 def test_row_and_scratch_buffers_live_for_one_step():
     passes = [
         phases(
@@ -288,6 +308,56 @@ def test_row_and_scratch_buffers_live_for_one_step():
     planned = plan(program)
     assert [planned.places[name].offset for name in ("r0", "r1", "wide")] == [0, 0, 0]
     assert planned.work_bytes == 64
+
+
+def test_a_chain_keeps_its_memory_to_its_end():
+    fills = kernel("k0", (32,), store("kept", "1.0f", 1), store("a1", "1.0f", 1))
+    steps = [fills, chain("k1", "a1", "a2"), kernel("k2", (32,), store("other", "1.0f", 1)), chain("k3", "a2", "a3")]
+    steps.append(kernel("k4", (32,), load("v", "kept", 1), store("y", "v", 1)))
+    ends = kernel("k5", (32,), load("v", "a3", 1), load("w", "other", 1), store("z", "v", 1), store("u", "w", 1))
+    made = [work(name, SHAPE) for name in ("kept", "a1", "a2", "a3", "other")]
+    outputs = [out(name, SHAPE, slot) for slot, name in enumerate("yzu")]
+    for buffers in (made, made[::-1]):
+        program = make([*buffers, *outputs], [*steps, ends])
+        check(program)
+        planned = plan(program)
+        assert len({planned.places[name] for name in ("a1", "a2", "a3")}) == 1
+        assert len({planned.places[name] for name in ("kept", "a1", "other")}) == 3
+
+
+def arena(**lives):
+    """Offsets and size of an arena of buffers given as (bytes, first step, last step)."""
+    steps = []
+    for number in range(1 + max(last for *_, last in lives.values())):
+        stores = [store(name, "1", 0) for name, (_, first, _) in lives.items() if first == number]
+        loads = [load(f"{name}1", name, 0, dtype="u8") for name, (*_, last) in lives.items() if last == number]
+        steps.append(phases(f"k{number}", (1,), ((), stores), ((), loads)))
+    program = make([work(name, (size,), "u8") for name, (size, *_) in lives.items()], steps)
+    check(program)
+    planned = plan(program)
+    return {name: planned.places[name].offset for name in lives}, planned.work_bytes
+
+
+def test_gaps_are_joined():
+    assert arena(a=(64, 0, 1), b=(64, 0, 2), c=(128, 3, 3)) == ({"a": 0, "b": 64, "c": 0}, 128)
+    assert arena(a=(64, 0, 2), b=(64, 0, 1), c=(128, 3, 3)) == ({"a": 0, "b": 64, "c": 0}, 128)
+    assert arena(a=(64, 0, 1), b=(64, 0, 2), d=(64, 0, 1), c=(192, 3, 3))[1] == 192
+
+
+def test_a_gap_at_the_top_grows():
+    assert arena(a=(64, 0, 0), b=(128, 1, 1)) == ({"a": 0, "b": 0}, 128)
+
+
+def test_large_buffers_are_placed_first():
+    assert arena(a=(128, 0, 0), f=(64, 0, 2), s=(64, 1, 1), l=(128, 1, 1)) == (
+        {"a": 0, "f": 128, "s": 192, "l": 0},
+        256,
+    )
+
+
+def test_the_smallest_gap_that_fits_is_taken():
+    offsets, total = arena(a=(256, 0, 0), b=(192, 0, 3), c=(128, 0, 0), d=(64, 0, 3), x=(128, 1, 3), y=(256, 2, 3))
+    assert (offsets["x"], offsets["y"], total) == (448, 0, 640)
 
 
 def test_empty_buffers_have_a_place_of_their_own():

@@ -207,7 +207,7 @@ def product(s: Sketch) -> None:
     inner = x.type.shape[-2 if ta else -1]
     y = s.pick(
         lambda t: t.dtype == x.type.dtype and t.ndim == x.type.ndim and t.shape[:-2] == x.type.shape[:-2]
-        and t.shape[-1 if tb else -2] == inner
+        and t.shape[-1 if tb else -2] == inner and isinstance(t.shape[-2 if tb else -1], int)
     )  # fmt: skip
     if y is not None:
         s.bind("matmul", x, y, ta=ta, tb=tb)
