@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from .calls import Inputs, Outputs, Wiring, adapted, bind, normal
+from .captures import Captures
 from .donation import Donation, pairs
 from .errors import OptionError, SignatureError, TraceError
 from .stages import Compiled, Inspected, Lowered, Settings, Traced
@@ -47,7 +48,8 @@ class Executable(Inspected):
         count = len(graph.inputs) - len(traced.captured)
         self.compiled = compiled
         self.fn = fn
-        self.inputs = Inputs(graph.name, traced.signature, traced.captured, [v.type for v in graph.inputs[count:]])
+        captures = Captures(traced.captured, [v.type for v in graph.inputs[count:]], (fn, *_held(traced.signature)))
+        self.inputs = Inputs(graph.name, traced.signature, captures)
         aliases = [alias.get(i, -1) for i in range(len(graph.outputs))]
         self.outputs = Outputs([atom.type for atom in graph.outputs], aliases, traced.out_structure)
         self.donation = Donation(traced, donate) if donate else None
@@ -60,18 +62,13 @@ class Executable(Inspected):
             if leaves is not None:
                 if (result := self.run(leaves)) is not MISS:
                     return result
-                if any(map(_records, (*leaves, *self.captured))):
+                if any(map(_records, (*leaves, *self.inputs.captures.values))):
                     return self.fn(*args, **kwargs)
                 fitted = [adapted(leaf, want) for leaf, want in zip(leaves, self.inputs.wanted, strict=True)]
                 if (result := self.run(fitted)) is not MISS:
                     return result
             raise self.inputs.refusal((args, kwargs))
         return self.fn(*args, **kwargs)
-
-    @property
-    def captured(self) -> tuple[Any, ...]:
-        """The arrays and tensors that the function reads besides its arguments."""
-        return self.compiled.traced.call.captured
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """The result for leaves of the arguments, or MISS if they do not fit."""
@@ -188,7 +185,9 @@ class CompiledFunction(Inspected):
             for leaf, name in zip(leaves, signature.names, strict=True):
                 _require_value(leaf, name)
             executable = self._trace(leaves, signature).lower().compile()
-        if any(map(_records, executable.captured)):
+        elif executable.inputs.captures.now() is None:
+            executable = self._trace(leaves, executable.inputs.signature).lower().compile()
+        if any(map(_records, executable.inputs.captures.values)):
             return self.fn(*args, **kwargs)
         plain = executable.inputs.leaves((args, kwargs))
         result = MISS if plain is None else executable.run([normal(leaf) for leaf in plain])
@@ -212,6 +211,11 @@ class CompiledFunction(Inspected):
 
 RECENT = 8
 """How many specialisations a call tries one after another before it looks up its signature."""
+
+
+def _held(signature: Signature) -> list[Any]:
+    """The static arguments, which may hold arrays."""
+    return [value for _, value in signature.statics]
 
 
 def _records(leaf: Any) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import tree
+from .captures import Captures
 from .codegen.library import Call
 from .errors import DTypeError, GTensorError, SignatureError, TraceError
 from .tensor import Tensor
@@ -98,16 +99,14 @@ class Inputs:
     A compiled function keeps one for each of its signatures; threads share it.
     """
 
-    def __init__(self, name: str, signature: Signature, captured: Sequence[Any], types: Sequence[Type]) -> None:
+    def __init__(self, name: str, signature: Signature, captures: Captures) -> None:
         self.name = name
         self.signature = signature
         self.wanted = _wanted(signature)
         self.typed = tuple(want for want in self.wanted if want.type is not None)
         self._rows = tuple((w.type, w.shape, w.dtype, w.static) for w in self.wanted)
-        self._captured = tuple(captured), tuple(types)
-        self.captured = tuple(
-            (value, type_, fixed_shape(type_), type_.dtype.dtype) for value, type_ in zip(captured, types, strict=True)
-        )
+        self.captures = captures
+        self._captured = tuple((type_.shape, type_.dtype.dtype) for type_ in captures.types)
         self.dynamic = any(want.shape is None for want in self.typed)
 
     @property
@@ -120,13 +119,13 @@ class Inputs:
         """Which of the compiled inputs have the extent of the batch in front; captured arrays never do."""
         rows = self.rows
         flags = [want.type is not None and want.type.shape[:1] == (rows,) for want in self.typed]
-        return flags + [False] * len(self.captured)
+        return flags + [False] * len(self._captured)
 
     def with_rows(self, count: int, name: str) -> Inputs:
         """The same inputs with another extent of the batch, for another function."""
         rows, signature = self.rows, self.signature
         types = [t.with_shape((count, *t.shape[1:])) if t and t.shape[:1] == (rows,) else t for t in signature.types]
-        return Inputs(name, replace(signature, types=tuple(types)), *self._captured)
+        return Inputs(name, replace(signature, types=tuple(types)), self.captures)
 
     @property
     def specs(self) -> Any:
@@ -170,18 +169,27 @@ class Inputs:
                 arrays.append(number)
             else:
                 return None
-        for value, _, shape, dtype in self.captured:
+        if not self._captured:
+            return arrays
+        captured = self._read_captures()
+        return None if captured is None else arrays + captured
+
+    def _read_captures(self) -> list[Array] | None:
+        """The arrays of what was captured; None if they no longer fit."""
+        values = self.captures.now()
+        if values is None:
+            return None
+        arrays: list[Array] = []
+        for value, (shape, dtype) in zip(values, self._captured, strict=True):
             array = value
             if value.__class__ is Tensor:
                 if value.record is not None or value.requires_grad or value.donated:
                     return None
                 array = value.data
-            if array.shape != shape:
-                return None
             if array.dtype != dtype:
                 array = normal(array)
-                if array.dtype != dtype:
-                    return None
+            if array.shape != shape or array.dtype != dtype:
+                return None
             arrays.append(array)
         return arrays
 
@@ -215,16 +223,15 @@ class Inputs:
         for leaf, want in zip(leaves, self.wanted, strict=True):
             if (wrong := self._wrong(leaf, want, dims)) is not None:
                 return wrong
-        for value, type_, *_ in self.captured:
+        for value, type_ in zip(self.captures.values, self.captures.types, strict=True):
             if isinstance(value, Tensor):
                 value.require_alive()
                 if value.record is not None or value.requires_grad:
                     return _recorded(self.name, f"a captured {type_}")
-            if leaf_type(value) != type_:
-                return SignatureError(
-                    f"{self.name} was compiled with a captured {type_}, which is now {leaf_type(value)}"
-                )
-        return SignatureError(f"{self.name} was compiled for other arguments")
+        return SignatureError(
+            f"{self.name} was compiled with arrays that have since been replaced by others of another type or place",
+            hint="compile it again, or pass what changes as an argument",
+        )
 
     def _wrong(self, leaf: Any, want: Wanted, dims: dict[str, int]) -> GTensorError | None:
         """What is wrong with one leaf."""

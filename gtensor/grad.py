@@ -311,7 +311,8 @@ def grad(fn: Callable[..., Any] | Tensor, argnums: Any = 0, has_aux: bool = Fals
 
     `grad(fn, argnums, has_aux)` gives a function: see `value_and_grad`; with `has_aux` it returns
     (gradient, aux). `grad(loss, [w, …])` gives the gradients of a tensor with respect to tensors it was
-    computed from, in the structure given, and never touches `.grad`; zeros where there is no path.
+    computed from, in the structure given, and never touches `.grad`; zeros where there is no path. Outside
+    a trace these must have been created with `requires_grad`.
 
     >>> import gtensor as gt
     >>> grad(lambda x: x ** 3)(2.0)
@@ -332,12 +333,17 @@ def grad(fn: Callable[..., Any] | Tensor, argnums: Any = 0, has_aux: bool = Fals
     return differentiated
 
 
+_RECORD = "create what is differentiated with gt.tensor(…, requires_grad=True)"
+
+
 def _grad_of_tensor(loss: Tensor, wrt: Any) -> Any:
     leaves, structure = tree.flatten(wrt)
     for i, leaf in enumerate(leaves):
         if not isinstance(leaf, Tensor):
             raise GradError(f"grad(tensor, wrt): wrt[{i}] is {type(leaf).__name__}, no tensor")
         _variable(leaf, f"wrt[{i}]")
+        if loss.scope is None and not leaf.levels:
+            raise GradError(f"grad(tensor, wrt): wrt[{i}] has no history", hint=_RECORD)
     _scalar(loss, "grad")
     if loss.scope is not None:
         require_open(loss, STATE.scope)
@@ -370,7 +376,7 @@ def backward(loss: Tensor, gradient: Any = None) -> None:
     if STATE.scope is not None or loss.data is None:
         raise TraceError("backward() inside a trace", hint="use gt.grad(loss, [w])")
     if not loss.levels:
-        raise GradError("backward(): this tensor has no history", hint="create its inputs with requires_grad=True")
+        raise GradError("backward(): this tensor has no history", hint=_RECORD)
     seed = unit(_scalar(loss, "backward()")) if gradient is None else _fitted(gradient, loss.type, "gradient")
     steps = recorded_steps([loss], lambda record: True)
     tensors = {id(t): t for s in steps for t in s.ins} | {id(loss): loss}

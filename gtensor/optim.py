@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .errors import DTypeError, GTensorError, OptionError, ShapeError
+from .errors import DTypeError, OptionError, ShapeError
 from .ops.arithmetic import astype
 from .ops.create import tensor
 from .ops.transcendental import expm1, rsqrt, sqrt, square
 from .pullback import zeros
 from .tensor import STATE, Tensor, as_tensor, cast
+from .trace import leaf_type
 from .types import Type, int64, resolve
 
 State = dict[str, Any]
@@ -48,8 +49,8 @@ class Optimizer:
     def init(self, params: Any) -> State:
         """The state before the first step.
 
-        params: a pytree of floating-point arrays, tensors or numbers; leaves that are none of these must be
-        frozen and have no state (None). Moments have the shape and dtype of their parameters.
+        params: a pytree of floating-point arrays, tensors, numbers or specs; leaves that are none of these
+        must be frozen and have no state (None). Moments have the shape and dtype of their parameters.
 
         >>> import gtensor as gt
         >>> gt.optim.adam().init({"w": gt.ones(2)})["m"]
@@ -121,11 +122,8 @@ def _zeros(type: Type) -> Tensor:
 
 def _moment(leaf: Any) -> Tensor | None:
     """The first moment of a parameter; None for what is no floating-point array."""
-    try:
-        type_ = resolve(as_tensor(leaf).type)
-    except GTensorError:
-        return None
-    return _zeros(type_) if type_.dtype.floating else None
+    type_ = leaf_type(leaf)
+    return _zeros(resolve(type_)) if type_ is not None and type_.dtype.floating else None
 
 
 def _entry(state: Mapping[str, Any], name: str, optimizer: str) -> Any:

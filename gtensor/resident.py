@@ -19,6 +19,7 @@ import numpy as np
 
 from . import tree
 from .calls import Inputs, Outputs, Wiring, adapted, bind
+from .captures import Captures
 from .codegen.library import Call, aligned_empty
 from .codegen.memory import state_layout
 from .codegen.program import Array as Described
@@ -137,14 +138,14 @@ class Bound(Inspected):
     Raises SignatureError for arguments that differ from the specs, IndexError for an index out of range.
     """
 
-    def __init__(self, block: Block, compiled: Compiled) -> None:
+    def __init__(self, block: Block, compiled: Compiled, roots: Sequence[Any]) -> None:
         call, wiring = compiled.traced.call, compiled.traced.wiring
         count, graph, full = len(block.types), call.graph, call.signature
         self.block = block
         self.compiled = compiled
         batch = Signature(_batch_structure(full.structure), full.types[count:], full.statics, full.names[count:])
         captured = graph.inputs[len(graph.inputs) - len(call.captured) :]
-        self.inputs = Inputs(graph.name, batch, call.captured, [v.type for v in captured])
+        self.inputs = Inputs(graph.name, batch, Captures(call.captured, [v.type for v in captured], roots))
         shown = [i for i in range(len(graph.outputs)) if i not in wiring.alias]
         structure = call.out_structure.children()[1] if wiring.alias else call.out_structure
         self.outputs = Outputs([graph.outputs[i].type for i in shown], [-1] * len(shown), structure)
@@ -224,11 +225,12 @@ class Resident(Inspected):
         *,
         updates: bool,
         loss: bool = False,
+        roots: Sequence[Any] = (),
     ) -> Bound:
-        """A function of (state, *batch) compiled over the block."""
+        """A function of (state, *batch) compiled over the block; captured arrays are looked for from `roots`, or it."""
         traced = trace_over(
             self.block, fn, specs, name=name, names=names, updates=updates, loss=loss,
-            finish=lambda compiled: Bound(self.block, compiled),
+            finish=lambda compiled: Bound(self.block, compiled, roots or (fn,)),
         )  # fmt: skip
         bound: Bound = traced.lower().compile()
         return bound

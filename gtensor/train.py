@@ -173,8 +173,11 @@ class TrainStep(Resident):
     def _train(self, specs: Sequence[Any]) -> Bound:
         """The step for these specs of a batch."""
         given = [(spec((), float64), "learning_rate")] if self._rate else []
+        roots = (self.loss_fn, self.frozen)
         every, names = [*(s for s, _ in given), *specs], [*(n for _, n in given), *self.names]
-        return self._compile(self._advance, every, f"train_{name_of(self.loss_fn)}", names, updates=True, loss=True)
+        return self._compile(
+            self._advance, every, f"train_{name_of(self.loss_fn)}", names, updates=True, loss=True, roots=roots
+        )
 
     def _advance(self, state: Any, *batch: Any) -> Any:
         """The step as Python: (state, (loss, aux))."""
@@ -202,7 +205,9 @@ class TrainStep(Resident):
         if key not in self._losses:
             specs = (inputs if isinstance(rows, Dim) else inputs.with_rows(size, "")).specs[len(self._rate) :]
             name = f"loss_{name_of(self.loss_fn)}"
-            self._losses[key] = self._compile(self._loss, specs, name, self.names, updates=False, loss=True)
+            self._losses[key] = self._compile(
+                self._loss, specs, name, self.names, updates=False, loss=True, roots=(self.loss_fn,)
+            )
         return self._losses[key]
 
     def _loss(self, state: Any, *batch: Any) -> Any:

@@ -35,7 +35,7 @@ LAYERS = {
     "L4": """passes passes.cut passes.views passes.algebra passes.gemm passes.scan_hoist passes.recompute passes.dce
              nn nn.activations nn.normalization nn.functions nn.losses nn.cells nn.layers optim""",
     "L5": "schedule fuse kernel lower",
-    "L6": "gtensor api calls donation stages report resident loop train cli demo doctor",
+    "L6": "gtensor api captures calls donation stages report resident loop train cli demo doctor",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 

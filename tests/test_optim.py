@@ -153,6 +153,13 @@ def test_state_is_a_plain_tree_with_readable_names():
         assert 0 not in leaf.numpy().strides
 
 
+def test_a_state_can_be_made_from_specs():
+    p = as_type(params(), "float64")
+    wanted = flat(gt.optim.adam().init(p))
+    got = flat(gt.optim.adam().init({k: gt.spec(v.shape, v.dtype) for k, v in p.items()}))
+    assert [(t.shape, t.dtype) for t in got] == [(t.shape, t.dtype) for t in wanted]
+
+
 def test_nothing_is_changed_in_place():
     optimizer = gt.optim.adam(0.1)
     p, g = np.ones(3, np.float32), np.ones(3, np.float32)
@@ -206,6 +213,23 @@ def test_a_leaf_without_gradient_is_left_alone():
         assert (new["w"] != tree["w"]).all()
         state = after
     assert state["step"].item() == 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_compiled_steps_update_donated_memory_as_eager_ones_do(name):
+    make, _, options = CASES[name]
+    optimizer = make(0.05, **options)
+    p = as_type(params(), "float32")
+    eager, eager_state = p, optimizer.init(p)
+    donated = {k: gt.tensor(v) for k, v in p.items()}
+    state = optimizer.init(donated)
+    step = gt.compile(optimizer.update, donate=("params", "state"))
+    for g in gradients(3):
+        g = as_type(g, "float32")
+        eager, eager_state = optimizer.update(eager, g, eager_state)
+        donated, state = step(donated, g, state)
+    for a, b in zip(flat((donated, state)), flat((eager, eager_state)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6 * max(1, np.abs(b.numpy()).max()))
 
 
 def test_a_learning_rate_may_come_with_each_step():

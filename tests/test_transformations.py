@@ -323,7 +323,8 @@ def test_an_outer_tensor_is_differentiated_inside_an_inner_trace():
         energy = gt.sum(w * w)
         return gt.grad(lambda v: gt.sum(v * gt.grad(energy, [w])[0]))(w)
 
-    assert agreed(f, f32(1, 2)).tolist() == [2, 4]
+    assert f(leaf(1, 2)).tolist() == [2, 4]
+    assert evaluated(f, f32(1, 2)).tolist() == [2, 4]
 
 
 def test_local_learning_does_not_reverse_through_the_inference():
@@ -342,7 +343,6 @@ def test_local_learning_does_not_reverse_through_the_inference():
         fixed = x.numpy()
         expected = gt.grad(lambda w, fixed=fixed: gt.sum((fixed - gt.tanh(pre * w)) ** 2))(w0)
         assert gt.grad(energy, [w])[0].tolist() == expected.tolist()
-        assert gt.grad(energy, [x])[0].tolist() != [0, 0] or steps == 0
         assert gt.grad(gt.sum(gt.stop_gradient(w)), [w])[0].tolist() == [0, 0]
 
 
@@ -400,15 +400,16 @@ def test_integers_and_bools_are_named():
         gt.grad(lambda name: 1.0)("text")
     with pytest.raises(GradError, match=r"wrt\[1\] is ndarray"):
         gt.grad(gt.sum(leaf(1)), [leaf(1), f32(1)])
+    with pytest.raises(GradError, match=r"wrt\[0\] has no history(.|\n)*requires_grad=True"):
+        gt.grad(gt.sum(leaf(1)), [gt.tensor(f32(1))])
 
 
 @pytest.mark.parametrize("run", [lambda f, x: f(x), evaluated], ids=["eager", "traced"])
 def test_a_loss_is_a_scalar(run):
+    def loss(x):
+        return x * 2
+
     with pytest.raises(TypeError, match=r"grad of loss needs a scalar result, not f32\[2\](.|\n)*gt\.mean"):
-
-        def loss(x):
-            return x * 2
-
         run(gt.grad(loss), f32(1, 2))
     with pytest.raises(GradError, match=r"floating-point result, not i64\[\]"):
         run(gt.grad(lambda x: gt.argmax(x)), f32(1, 2))
@@ -496,17 +497,16 @@ def test_check_grads_names_the_leaf_the_element_and_both_numbers():
 
 
 def test_check_grads_of_order_two_finds_what_order_one_cannot():
-    def f(x):
-        """Right to first order; the wall hides x from the second."""
-        return gt.vjp(gt.sin, x)[0] + 0 * x
-
-    def fixed(x):
+    def tangent(x):
+        """The sine, whose derivative is right and a constant to the rules."""
         return gt.stop_gradient(gt.sin(x) - x * gt.cos(x)) + x * gt.stop_gradient(gt.cos(x))
 
-    gt.check_grads(f, (0.3,), order=2)
-    gt.check_grads(fixed, (0.3,))
-    with pytest.raises(GradCheckError, match="second derivative by x is 0 by the rules, -0.2955202067 by differences"):
-        gt.check_grads(fixed, (0.3,), order=2)
+    gt.check_grads(gt.sin, (0.3,), order=2)
+    gt.check_grads(tangent, (0.3,))
+    with pytest.raises(
+        GradCheckError, match=r"second derivative by x is 0 by the rules, -0\.2955202067 by differences"
+    ):
+        gt.check_grads(tangent, (0.3,), order=2)
 
 
 def test_check_grads_refuses_nan_and_passes_what_is_no_float():

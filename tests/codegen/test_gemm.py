@@ -52,14 +52,12 @@ def plain(cases, dtype):
     return make(buffers, steps, dims=())
 
 
-@pytest.mark.parametrize("ta", [False, True])
-@pytest.mark.parametrize("tb", [False, True])
 @pytest.mark.parametrize("dtype", NUMPY)
 @pytest.mark.parametrize("kind", TARGETS)
-def test_every_size_orientation_and_dtype(kind, dtype, ta, tb):
-    cases = [(size, ta, tb) for size in SIZES]
+def test_every_size_orientation_and_dtype(kind, dtype):
+    cases = [(size, ta, tb) for size in SIZES for ta in (False, True) for tb in (False, True)]
     given, wanted = {}, []
-    for slot, ((m, n, k), _, _) in enumerate(cases):
+    for slot, ((m, n, k), ta, tb) in enumerate(cases):
         a, b = values(m, k, dtype=dtype), values(k, n, dtype=dtype)
         given |= {f"a{slot}": a.T if ta else a, f"b{slot}": b.T if tb else b}
         wanted.append(matmul(a, b, dtype))
@@ -129,8 +127,7 @@ def test_empty_sides(size):
 
 def test_batches_broadcast_batches_and_two_terms():
     """y[b, h] = q[b, h] @ k[b, h].T + p[h] @ r, for q of heads inside rows, with the rows of r reversed."""
-    first = Term(Access("q", (60, 5, 15, 1)), Access("k", (84, 28, 1, 4)), 4)
-    first = replace(first, a=Access("q", (60, 4, 12, 1)))
+    first = Term(Access("q", (60, 4, 12, 1)), Access("k", (84, 28, 1, 4)), 4)
     second = Term(Access("p", (0, 10, 2, 1)), Access("r", (0, 0, -7, 1), 7), 2)
     y = store("y", "acc", 105, 35, 7, 1)
     steps = [Gemm("g", "f32", (2, 3), 5, 7, (first, second), "acc", (y,))]
@@ -190,8 +187,7 @@ def test_an_epilogue_that_fails_ends_the_step():
 
 def test_an_epilogue_updates_what_it_reads_in_place():
     epilogue = load("old", "w", 16, 1), add("s", "old", "acc"), store("w_new", "s", 16, 1)
-    step = Gemm("g", "f32", (), 8, 16, (Term(Access("x", (1, 8)), Access("g", (16, 1)), 4),), "acc", epilogue)
-    step = replace(step, terms=(Term(Access("x", (1, 8)), Access("d", (16, 1)), 4),))
+    step = Gemm("g", "f32", (), 8, 16, (Term(Access("x", (1, 8)), Access("d", (16, 1)), 4),), "acc", epilogue)
     buffers = [inp("x", (4, 8)), inp("d", (4, 16), 1), inp("w", (8, 16), 2), out("w_new", (8, 16), 0, alias="w")]
     x, d, w = values(4, 8), values(4, 16), values(8, 16)
     found = run(make(buffers, [step], dims=()), {"x": x, "d": d, "w": w}, flags=SANE).outputs["w_new"]
@@ -241,7 +237,6 @@ def test_blas_gets_what_it_understands(ta, tb, dtype):
     x, w = values(300, 302, dtype=dtype), values(302, 301, dtype=dtype)
     given = {"x": x.T if ta else x, "w": w.T if tb else w, "bias": values(301, dtype=dtype)}
     program = big(ta, tb, dtype=dtype)
-    program = replace(program, steps=(replace(program.steps[0], comment=("y = x @ w",)),))
     found = run(program, given, blas=True).outputs["y"]
     np.testing.assert_allclose(found, x.astype(float) @ w, rtol=1e-4 if dtype == "f32" else 1e-11, atol=1e-3)
     assert f'gt_blas_{dtype}(blas, "{"NT"[ta]}{"NT"[tb]}", 300, 301, 302' in source(program, blas=True).c_source

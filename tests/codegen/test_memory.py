@@ -313,16 +313,17 @@ def test_row_and_scratch_buffers_live_for_one_step():
 def test_a_chain_keeps_its_memory_to_its_end():
     fills = kernel("k0", (32,), store("kept", "1.0f", 1), store("a1", "1.0f", 1))
     steps = [fills, chain("k1", "a1", "a2"), kernel("k2", (32,), store("other", "1.0f", 1)), chain("k3", "a2", "a3")]
-    steps.append(kernel("k4", (32,), load("v", "kept", 1), store("y", "v", 1)))
-    ends = kernel("k5", (32,), load("v", "a3", 1), load("w", "other", 1), store("z", "v", 1), store("u", "w", 1))
-    made = [work(name, SHAPE) for name in ("kept", "a1", "a2", "a3", "other")]
+    steps.append(kernel("k4", (32,), store("new", "1.0f", 1), load("v", "kept", 1), store("y", "v", 1)))
+    body = add("c", "a", "b"), load("d", "new", 1), store("z", "c", 1), store("u", "d", 1)
+    ends = kernel("k5", (32,), load("a", "a3", 1), load("b", "other", 1), *body)
+    made = [work(name, SHAPE) for name in ("kept", "a1", "a2", "a3", "other", "new")]
     outputs = [out(name, SHAPE, slot) for slot, name in enumerate("yzu")]
     for buffers in (made, made[::-1]):
         program = make([*buffers, *outputs], [*steps, ends])
         check(program)
         planned = plan(program)
         assert len({planned.places[name] for name in ("a1", "a2", "a3")}) == 1
-        assert len({planned.places[name] for name in ("kept", "a1", "other")}) == 3
+        assert len({planned.places[name] for name in ("kept", "a1", "other", "new")}) == 4
 
 
 def arena(**lives):

@@ -48,9 +48,9 @@ class Sketch:
         self.atoms.append(self.builder.bind(REGISTRY[name], ins, params))
 
     def pick(self, fits: Callable[[Type], bool] = lambda type_: True) -> Var | None:
-        """A variable, the newest preferred."""
+        """A variable, the newest preferred, so that operations follow each other."""
         found = [a for a in self.atoms if isinstance(a, Var) and fits(a.type)]
-        return self.among([*found, *found[-4:]]) if found else None
+        return self.among([*found[-1:] * 4, *found[-4:], *found]) if found else None
 
     def like(self, x: Var) -> Atom:
         """An operand beside x: a variable of its type, a literal, or a literal spread."""
@@ -58,7 +58,10 @@ class Sketch:
         if kind == "variable":
             return self.pick(lambda t: t == x.type) or x
         value = self.literal(x.type.dtype)
-        return value if kind == "literal" else self.builder.bind(REGISTRY["broadcast"], (value,), {"shape": x.type.shape})
+        if kind == "literal":
+            return value
+        self.bind(self.among(["broadcast", "reshape"] if x.type.size == 1 else ["broadcast"]), value, shape=x.type.shape)
+        return self.atoms.pop()
 
     def literal(self, dtype: DType) -> Lit:
         return lit(self.among(NUMBERS if dtype.floating else [0, 1, 2, 3]), Type((), dtype))
@@ -217,7 +220,7 @@ def take(s: Sketch) -> None:
     x = s.pick(lambda t: any(isinstance(n, int) and n > 1 for n in t.shape))
     if x is not None:
         axis = s.among([i for i, n in enumerate(x.type.shape) if isinstance(n, int) and n > 1])
-        index = s.among([s.literal(gt.int64), s.pick(lambda t: t.dtype == gt.bool_)])
+        index = s.among([s.literal(gt.int64), s.pick(lambda t: t.dtype == gt.bool_ and not t.shape)])
         if isinstance(index, Lit):
             s.bind("take", x, lit(int(index.value) % 2, index.type), axis=axis)
         elif index is not None:
@@ -238,15 +241,15 @@ STEPS = (
 
 
 @st.composite
-def graphs(draw: Draw, steps: int = 24) -> Graph:
-    """A random graph of up to that many operations; some of them no output needs."""
+def graphs(draw: Draw, steps: int = 16) -> Graph:
+    """A random graph of up to twice that many operations; some of them no output needs."""
     sketch = Sketch(draw)
     for i in range(draw(st.integers(1, 4))):
         shape: tuple[Any, ...] = tuple(draw(st.lists(st.sampled_from(EXTENTS), max_size=3)))
         if draw(st.integers(0, 5)) == 0:
             shape = (B, *shape)
         sketch.atoms.append(sketch.builder.input(Type(shape, sketch.among(DTYPES)), f"x{i}"))
-    for _ in range(draw(st.integers(1, steps))):
+    for _ in range(draw(st.integers(1, steps)) + draw(st.sampled_from([0, steps]))):
         sketch.among(STEPS)(sketch)
         if sum(isinstance(a, Var) and _big(a) for a in sketch.atoms[-2:]):
             break
