@@ -1,11 +1,18 @@
-"""The workloads in gtensor: the table of operations and the training step of each."""
+"""The workloads in gtensor: the table of operations and the training step of each.
+
+Modes: step (`TrainStep`, for W9 a `Resident` that also returns the gradient of x), compile (`gt.compile` with donated
+parameters and state), fit (a hundred steps over a data set that repeats the batch), noblas (step without BLAS).
+"""
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import gtensor as gt
 
 from . import models, workloads
+from .contender import Run, Unsupported
 
 
 class Operations:
@@ -58,7 +65,11 @@ def step_of(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
     It returns new parameters and state and the loss; for W9 also the gradient with respect to x.
     """
-    params, data, opt = workloads.make(name)
+    return plain_step(name, *workloads.make(name))
+
+
+def plain_step(name: str, params: Any, data: Any, opt: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """`step_of` for a workload that is made already."""
     optimizer = OPTIMIZERS[opt["kind"]](opt)
     loss_fn = loss_of(name)
 
@@ -75,3 +86,95 @@ def step_of(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     chosen = step_dx if opt["kind"] == "sgd_dx" else step
     chosen.__name__ = f"{name}_step"
     return chosen, (params, optimizer.init(params), *batch_of(name, data))
+
+
+# ---- for the harness --------------------------------------------------------------------------------------
+
+
+def prepare() -> None:
+    """Once per machine: the compiler is tried out, the trampoline for calls compiled."""
+    gt.compile(lambda x: x + 1)(gt.ones(1))
+
+
+def about(compiled: Any) -> dict[str, Any]:
+    """What the record says of a compilation: the milliseconds of its parts, and whether the cache had it."""
+    times = compiled.times
+    parts = {"trace": times.trace, "find": times.find, "lower": times.lower, "build": times.build}
+    return {"hit": compiled.hit, "stages_ms": {part: 1e3 * seconds for part, seconds in parts.items()}}
+
+
+def train_step(name: str, params: Any, data: Any, opt: Any) -> Run:
+    """One call of `TrainStep`, which gives the loss."""
+    batch = batch_of(name, data)
+    train = gt.TrainStep(loss_of(name), params, OPTIMIZERS[opt["kind"]](opt), *batch)
+    return Run(lambda: train(*batch), about=lambda: about(train.compiled))
+
+
+def resident_step(name: str, params: Any, data: Any, opt: Any) -> Run:
+    """One call of a `Resident` that gives the loss and the gradient of x, in fresh memory."""
+    plain, (params, state, *batch) = plain_step(name, params, data, opt)
+
+    def step(state: Any, x: Any, ct: Any) -> Any:
+        params, after, loss, dx = plain(state["params"], state["optimizer"], x, ct)
+        return {"params": params, "optimizer": after}, (loss, dx)
+
+    resident = gt.Resident(step, {"params": params, "optimizer": state}, batch)
+    return Run(lambda: resident(*batch)[0].item(), about=lambda: about(resident.compiled))
+
+
+ONE_CALL: dict[str, Callable[..., Run]] = {"sgd_dx": resident_step}
+
+
+def one_call(name: str, params: Any, data: Any, opt: Any) -> Run:
+    """The fastest way to one step: state that stays in C, only the batch passed."""
+    return ONE_CALL.get(opt["kind"], train_step)(name, params, data, opt)
+
+
+def donated(name: str, params: Any, data: Any, opt: Any) -> Run:
+    """One call of a compiled function that takes and gives parameters and state, in the same memory."""
+    step, (params, state, *batch) = plain_step(name, params, data, opt)
+    compiled = gt.compile(step, donate=("params", "state"))
+    params = {key: gt.tensor(value) for key, value in params.items()}
+
+    def call() -> float:
+        nonlocal params, state
+        params, state, loss, *_ = compiled(params, state, *batch)
+        return loss.item()
+
+    return Run(call, about=lambda: about(compiled.compiled))
+
+
+UPDATES = 100
+"""Of one call of `fit`, as of jax's."""
+
+
+def fit(name: str, params: Any, data: Any, opt: Any) -> Run:
+    """One call of `fit` over a data set of a hundred batches, all of them the workload's."""
+    if opt["kind"] == "sgd_dx":
+        raise Unsupported("fit does not return the gradient of x")
+    batch = batch_of(name, data)
+    train = gt.TrainStep(loss_of(name), params, OPTIMIZERS[opt["kind"]](opt), *batch)
+    rows = [np.concatenate([array] * UPDATES) for array in batch]
+    return Run(
+        lambda: train.fit(*rows, shuffle=False, progress=False).losses, UPDATES, about=lambda: about(train.compiled)
+    )
+
+
+BIG = ("W2", "W8")
+"""Workloads with products for which BLAS is called where there is one."""
+
+
+def noblas(name: str, params: Any, data: Any, opt: Any) -> Run:
+    """As `one_call`, all products being gtensor's own."""
+    if name not in BIG:
+        raise Unsupported("no product is big enough for BLAS")
+    with gt.config(blas="none"):
+        return one_call(name, params, data, opt)
+
+
+MODES = {"step": one_call, "compile": donated, "fit": fit, "noblas": noblas}
+
+
+def build(name: str, mode: str, params: Any, data: Any, opt: Any) -> Run:
+    """The training step of a workload in a mode; raises Unsupported."""
+    return MODES[mode](name, params, data, opt)

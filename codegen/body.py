@@ -1,18 +1,20 @@
 """The inside of a kernel function: scalar statements as C, shared by row kernels and products.
 
 In comes a step with its signature; the writers of rows.py and gemm.py call `Body` statement by statement
-inside the loops they open. Goes out: lines of C, and `needs`, which names the helper functions they call.
+inside the loops they open. Goes out: lines of C, and the tile functions that they call.
 Law: one statement of the program is one statement of the C, in the same order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .cexpr import REDUCERS, literal
-from .ctext import VARIABLES, Code, Names, affine, extent, size
-from .nest import hint
+from .ctext import FLOATS, VARIABLES, WIDTH, Code, Names, affine, extent, size
+from .memory import Place
+from .nest import hint, reads
 from .program import (
     Access,
     Accumulate,
@@ -23,13 +25,16 @@ from .program import (
     Extent,
     Gemm,
     Load,
+    Reduce,
     RowKernel,
     Stmt,
     Store,
 )
 from .signature import Signature, local
+from .tiles import Tile
 
-FLOATS = ("f32", "f64")
+EXTREMES = {"argmax": "max", "argmin": "min"}
+"""Folds of a position: the fold of the values that goes with each."""
 
 _ASSIGN = {"sum": "+=", "prod": "*="}
 _ASSIGN_BITS = {"any": "|=", "all": "&="}
@@ -76,7 +81,7 @@ class Body:
     """The statements of one kernel under way.
 
     `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
-    it opens loops.
+    it opens loops; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it.
     """
 
     def __init__(self, step: RowKernel | Gemm, signature: Signature, table: Mapping[str, Buffer]) -> None:
@@ -92,8 +97,12 @@ class Body:
             self.pointers |= dict.fromkeys(param.buffers, name)
             self.params.append(name)
         self.counters: list[str] = []
-        self.needs: set[tuple[Any, ...]] = {("fail",)} if signature.fails else set()
+        self.tiles: set[Tile] = set()
+        self.choices: set[str] = set()
+        self.rests: set[str] = set()
         self._note = ""
+        self._inline: set[str] = set()
+        self._pending: dict[str, Load] = {}
         self._vars: dict[str, tuple[str, str]] = {}
         self._running: dict[str, tuple[str, str]] = {}
 
@@ -104,6 +113,10 @@ class Body:
         name = self.names.new(hint(var), subscript)
         self._vars[var] = (name, tag)
         return name
+
+    def alias(self, var: str, tag: str, text: str) -> None:
+        """Let an expression stand for a variable of the program."""
+        self._vars[var] = (text, tag)
 
     def value(self, var: str) -> str:
         """The C of a variable or literal."""
@@ -147,23 +160,81 @@ class Body:
         fresh, self._note = note != self._note, note
         return note if fresh else ""
 
-    def all(self, stmts: Iterable[Stmt]) -> None:
-        """Write statements in order."""
+    def all(self, stmts: Sequence[Stmt], own: bool = True) -> None:
+        """Write statements in order; `own` says that nothing outside of them reads their variables."""
+        self._inline = self._single_uses(stmts) if own else set()
         for stmt in stmts:
-            _WRITERS[type(stmt)](self, stmt)
+            self.write(stmt)
+
+    def write(self, stmt: Stmt) -> None:
+        """Write one statement."""
+        _WRITERS[type(stmt)](self, stmt)
+
+    def _single_uses(self, stmts: Sequence[Stmt]) -> set[str]:
+        """The loads that are read once, before their element could be written: they stand where they are read."""
+        places = {name: param.place for param in self.signature.params for name in param.buffers}
+        loads: dict[str, tuple[int, Place]] = {}
+        written: dict[Place, int] = {}
+        found: set[str] = set()
+        for position, stmt in enumerate(stmts):
+            for var, count in mentions(stmt):
+                if var in loads:
+                    start, place = loads.pop(var)
+                    if count == 1 and written.get(place, -1) < start:
+                        found.add(var)
+                else:
+                    found.discard(var)
+            if isinstance(stmt, Load):
+                loads[stmt.var] = position, places[stmt.access.buffer]
+            elif isinstance(stmt, Store | Accumulate):
+                written[places[stmt.access.buffer]] = position
+        return found
+
+    def constants(self, stmts: Iterable[Stmt]) -> None:
+        """Load before the loops what all their elements share and the kernel does not write."""
+        fixed = {name for param in self.signature.params if param.const for name in param.buffers}
+        found: dict[tuple[str, Extent], str] = {}
+        for stmt in stmts:
+            if not isinstance(stmt, Load) or stmt.access.buffer not in fixed:
+                continue
+            access = stmt.access
+            always = all(isinstance(n, int) and n > 0 for n in self.table[access.buffer].shape)
+            if always and not access.index and not any(access.strides) and isinstance(access.offset, int):
+                first = found.setdefault((access.buffer, access.offset), stmt.var)
+                if first == stmt.var:
+                    self.load(replace(stmt, access=replace(access, strides=())))
+                self._vars[stmt.var] = self._vars[first]
 
     def load(self, stmt: Load) -> None:
-        """`const float x_ij = x[784 * i + j];`"""
+        """`const float x_ij = x[784 * i + j];`, unless it has been loaded before the loops."""
+        if stmt.var in self._vars:
+            return
         source = self.element(stmt.access)
+        if stmt.var in self._inline:
+            self._vars[stmt.var] = (source, stmt.dtype)
+            self._pending[stmt.var] = stmt
+            return
         name = self.define(stmt.var, stmt.dtype, self.subscript(stmt.access.strides))
         self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {source};")
 
     def assign(self, stmt: Assign) -> None:
-        """`const float h = gt_tanh_f32(z);`"""
+        """`const float h = gt_tanh_f32(z);`, preceded by its loads where that is too wide."""
+        name = self.names.new(hint(stmt.var), self.subscript())
+        line = self._assignment(stmt, name)
+        if 4 * self.code.depth + len(line) > WIDTH:
+            for arg in stmt.expr.args:
+                if arg in self._pending:
+                    self._inline.discard(arg)
+                    del self._vars[arg]
+                    self.load(self._pending.pop(arg))
+            line = self._assignment(stmt, name)
+        self._vars[stmt.var] = (name, stmt.dtype)
+        self.code.add(line, self.said(stmt.note))
+
+    def _assignment(self, stmt: Assign, name: str) -> str:
         expr = stmt.expr
         text = expr.template.format(*(self.value(arg) for arg in expr.args), t=expr.t, r=expr.r)
-        name = self.define(stmt.var, stmt.dtype, self.subscript())
-        self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {_bare(text)};", self.said(stmt.note))
+        return f"const {VARIABLES[stmt.dtype]} {name} = {_bare(text)};"
 
     def count(self, stmt: Counter) -> None:
         """The loop counter itself serves as the variable."""
@@ -231,6 +302,15 @@ class Body:
         self.code.add(line.replace("@", counter))
         self.code.close()
         self.names.pop()
+
+
+def mentions(stmt: Stmt) -> list[tuple[str, int]]:
+    """What a statement reads, and how often each is named in its C; 2 stands for more than once."""
+    if isinstance(stmt, Assign):
+        texts = [stmt.expr.template.count(f"{{{place}}}") for place in range(len(stmt.expr.args))]
+        return list(zip(stmt.expr.args, texts, strict=True))
+    often = isinstance(stmt, Check) or (isinstance(stmt, Reduce) and stmt.op in EXTREMES)
+    return [(var, 2 if often else 1) for var in reads(stmt)]
 
 
 def _bare(text: str) -> str:

@@ -1,8 +1,8 @@
 """The laws of a Program: what `emit` may rely on, or a ProgramError that names the step and the statement.
 
 Comes in: a Program from `gtensor.lower` or written by hand. Goes out: nothing, or the first breach found.
-Laws: names are unique C identifiers (a variable may carry a mark that the C does not show, as in `x'2`);
-slots, dtypes and extents agree; variables are defined before use in the scopes of `Phase`; every access
+Laws: the boundary is sound (`boundary.py`); variables are C identifiers (with a mark perhaps that the C
+does not show, as in `x'2`), defined before use in the scopes of `Phase`, and dtypes agree; every access
 stays inside its buffer; a buffer is written before it is read, and an input only if an output takes it
 over; inside a step no statement sees what the documented order of rows and phases leaves open.
 
@@ -21,12 +21,12 @@ from dataclasses import dataclass, field
 from math import prod
 
 from .access import KINDS, Bounds, Use, apart, inside, same_element, touches, whole, within_row
+from .boundary import check_boundary, wrong_extent
 from .cexpr import DTYPES, REDUCERS, SIZES, WRAP, Expr, identifier
 from .errors import ProgramError
 from .program import (
     Access,
     Accumulate,
-    Array,
     Assign,
     Buffer,
     Check,
@@ -43,7 +43,7 @@ from .program import (
     Term,
     upper,
 )
-from .show import show_extent, show_shape, show_statement
+from .show import show_shape, show_statement
 
 _INTEGERS = ("i32", "i64", "u8")
 _POSITIONS = ("argmax", "argmin")
@@ -73,10 +73,8 @@ def check(program: Program) -> None:
     Traceback (most recent call last):
     gtensor.codegen.errors.ProgramError: k0: f32 a = x[i0]: reads outside 'x' of shape [8]
     """
+    check_boundary(program)
     state = _Program(program, program.table)
-    state.names()
-    state.extents()
-    state.boundary()
     for step in program.steps:
         _Step(state, step).check()
     for buffer in program.buffers:
@@ -95,87 +93,6 @@ class _Program:
     bounds: dict[str, Bounds] = field(default_factory=dict)
     rows: dict[str, str] = field(default_factory=dict)
     scratch: set[str] = field(default_factory=set)
-
-    def names(self) -> None:
-        """Buffers, steps and dimensions share one name space of C identifiers."""
-        program = self.program
-        seen: set[str] = set()
-        if identifier(program.name) != program.name:
-            raise ProgramError(f"the program's name {program.name!r} is not a C identifier")
-        for name in (x.name for xs in (program.dims, program.buffers, program.steps) for x in xs):
-            if identifier(name) != name:
-                raise ProgramError(f"the name {name!r} is not a C identifier")
-            if name in seen:
-                raise ProgramError(f"the name {name!r} is used twice")
-            seen.add(name)
-
-    def extents(self) -> None:
-        """The dimensions, and the shapes that use them."""
-        program = self.program
-        for index, dim in enumerate(program.dims):
-            if dim.index != index or dim.factor != 1 or dim.bound < 0:
-                raise ProgramError(f"dimension {dim.name!r} must have index {index}, factor 1 and a bound of 0 or more")
-        items: list[Buffer | Array] = [*program.buffers, *program.inputs, *program.outputs, *program.state]
-        for item in items:
-            if item.dtype not in DTYPES:
-                raise ProgramError(f"{item.name!r} has the unknown dtype {item.dtype!r}")
-            for extent in item.shape:
-                if wrong := self.wrong_extent(extent, 0):
-                    raise ProgramError(f"shape {show_shape(item.shape)} of {item.name!r}: {wrong}")
-
-    def wrong_extent(self, extent: Extent, least: int | None = None) -> str:
-        """What is wrong with an extent of which `least` is the smallest constant or factor, or nothing."""
-        if not isinstance(extent, int):
-            dims = self.program.dims
-            known = 0 <= extent.index < len(dims) and dims[extent.index]
-            if not known or (known.name, known.bound) != (extent.name, extent.bound) or extent.factor == 0:
-                return f"dimension {extent.name!r} is not one of the program's"
-        factor = extent if isinstance(extent, int) else extent.factor
-        return f"{show_extent(extent)} is negative" if least is not None and factor < least else ""
-
-    def boundary(self) -> None:
-        """Roles, slots and aliases, and that the arrays callers are told of are the buffers."""
-        program = self.program
-        targets: set[str] = set()
-        arrays: dict[str, tuple[Array, ...]]
-        arrays = {"input": program.inputs, "output": program.outputs, "state": program.state, "work": (), "row": ()}
-        slots: dict[str, list[int]] = {role: [] for role in arrays}
-        for buffer in program.buffers:
-            if buffer.role not in arrays:
-                raise ProgramError(f"{buffer.name!r} has the unknown role {buffer.role!r}")
-            if buffer.slot != -1 or not (buffer.alias or buffer.role in ("work", "row")):
-                slots[buffer.role].append(buffer.slot)
-            if buffer.alias is not None:
-                self.alias(buffer, targets)
-        for role, told in arrays.items():
-            if sorted(slots[role]) != list(range(len(told))):
-                raise ProgramError(
-                    f"the slots of {role} buffers are {sorted(slots[role])}, not {list(range(len(told)))}"
-                )
-        for buffer in program.buffers:
-            if buffer.slot >= 0 and arrays[buffer.role]:
-                array = arrays[buffer.role][buffer.slot]
-                if (array.dtype, array.shape) != (buffer.dtype, buffer.shape):
-                    raise ProgramError(
-                        f"{buffer.role} {buffer.slot} is told as {array.dtype}{show_shape(array.shape)} but its buffer"
-                        f" {buffer.name!r} is {buffer.dtype}{show_shape(buffer.shape)}"
-                    )
-        if program.loss is not None:
-            loss = self.table.get(program.loss)
-            if loss is None or loss.role != "output" or any(n != 1 for n in loss.shape):
-                raise ProgramError(f"the loss {program.loss!r} is not an output of one element")
-
-    def alias(self, buffer: Buffer, targets: set[str]) -> None:
-        """An output may take over one input or state buffer of its own type, which no other takes over."""
-        assert buffer.alias is not None
-        target = self.table.get(buffer.alias)
-        if buffer.role != "output" or target is None or target.role not in ("input", "state"):
-            raise ProgramError(f"{buffer.name!r} takes over {buffer.alias!r}: only an output may, of an input or state")
-        if (target.dtype, target.shape) != (buffer.dtype, buffer.shape):
-            raise ProgramError(f"{buffer.name!r} takes over {target.name!r}, which has another dtype or shape")
-        if target.name in targets:
-            raise ProgramError(f"{buffer.name!r} takes over {target.name!r}, which another output takes over")
-        targets.add(target.name)
 
 
 @dataclass(frozen=True)
@@ -266,7 +183,7 @@ class _Step:
 
     def loops(self, space: tuple[Extent, ...]) -> None:
         for extent in space:
-            if wrong := self.state.wrong_extent(extent, 0):
+            if wrong := wrong_extent(extent, self.state.program.dims, 0):
                 raise self.fail(f"loop extent {wrong}")
 
     def run(self, stmts: tuple[Stmt, ...], space: tuple[Extent, ...], phase: int, body: bool) -> None:
@@ -306,7 +223,7 @@ class _Step:
         if len(access.strides) != len(self.space):
             raise self.fail(f"has {len(access.strides)} strides for {len(self.space)} axes")
         for extent in (*access.strides, access.offset, *(stride for _, stride in access.index)):
-            if wrong := self.state.wrong_extent(extent):
+            if wrong := wrong_extent(extent, self.state.program.dims):
                 raise self.fail(wrong)
         if not self.body and access.strides[-1] != 0:
             raise self.fail("has a stride along the row, but a head runs once per row")
@@ -416,7 +333,7 @@ class _Step:
         value = self.scope.get(stmt.var)
         if value is None or value.dtype not in _INTEGERS:
             raise self.fail(f"{stmt.var!r} is not an integer variable in scope")
-        if wrong := self.state.wrong_extent(stmt.high, None if isinstance(stmt.high, int) else 1):
+        if wrong := wrong_extent(stmt.high, self.state.program.dims, None if isinstance(stmt.high, int) else 1):
             raise self.fail(wrong)
         if not 0 <= stmt.node < len(self.state.program.equations):
             raise self.fail(f"there is no equation {stmt.node}")

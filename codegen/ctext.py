@@ -16,6 +16,9 @@ from itertools import groupby
 from .cexpr import DTYPES, identifier
 from .program import Dim, Extent
 
+FLOATS = ("f32", "f64")
+"""The tags of floats."""
+
 VARIABLES = {**DTYPES, "b1": "int"}
 """Tag -> the C type of a variable. A b1 is an int that holds 0 or 1."""
 
@@ -31,16 +34,16 @@ _FUNCTIONS = (
 LIBRARY = frozenset(
     [name + suffix for name in _FUNCTIONS.split() for suffix in ("", "f", "l")]
     + "abort abs alloca atexit bcmp bcopy bzero calloc exit ffs free gamma_r index isalnum isalpha isascii isblank"
-    " iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit labs lgamma_r llabs malloc memccpy memchr"
-    " memcmp memcpy memmove mempcpy memset printf puts putchar realloc rindex signgam strcat strchr strcmp strcoll"
-    " strcpy strdup strlen strncat strncmp strncpy strspn strstr strtok strxfrm toascii tolower toupper".split()
+    " iscntrl isdigit isgraph islower isprint ispunct isspace isupper isxdigit labs lgamma_r llabs malloc memccpy"
+    " memchr memcmp memcpy memmove mempcpy memset printf puts putchar realloc rindex signgam strcat strchr strcmp"
+    " strcoll strcpy strdup strlen strncat strncmp strncpy strspn strstr strtok strxfrm toascii tolower toupper".split()
 )
 """Functions that the compiler knows: a function of ours must not bear such a name; a variable may."""
 
 _MACROS = frozenset(
-    "NULL VFMA alloca asm assert bool complex false i386 imaginary linux noreturn signbit isfinite isinf isnan isnormal"
-    " fpclassify isgreater isgreaterequal isless islessequal islessgreater isunordered math_errhandling true typeof unix"
-    " args blas code".split()
+    "NULL VFMA alloca asm assert bool complex false i386 imaginary linux noreturn signbit isfinite isinf isnan"
+    " isnormal fpclassify isgreater isgreaterequal isless islessequal islessgreater isunordered math_errhandling"
+    " true typeof unix args blas code".split()
 )
 """Macros and extension keywords of gnu C, and the words of the frame: nothing of ours may bear such a name."""
 
@@ -168,7 +171,7 @@ def call(head: str, args: Sequence[str], tail: str, brackets: str = "()") -> lis
     >>> call("f", ["a", "b"], ";")
     ['f(a, b);']
     """
-    opening, closing = brackets
+    opening, closing = brackets[0], brackets[1]
     lines = [f"{head}{opening}"]
     for place, arg in enumerate(args):
         piece = arg + ("," if place < len(args) - 1 else f"{closing}{tail}")
@@ -185,8 +188,8 @@ def wrapped(lines: Iterable[str]) -> list[str]:
     return [part for line in lines for part in textwrap.wrap(comment(line), WIDTH - 6, subsequent_indent="  ")]
 
 
-def packed(words: Iterable[str]) -> list[str]:
-    """The words as comment text, as many to a line as there is room for; words may contain spaces.
+def packed(words: Iterable[str], indent: str = "  ") -> list[str]:
+    """Lines of as many words as there is room for, all but the first indented; words may contain spaces.
 
     >>> packed(["(B, 4):", "x f32[B, 4]", "->", "y f32[B]"])
     ['(B, 4): x f32[B, 4] -> y f32[B]']
@@ -196,7 +199,7 @@ def packed(words: Iterable[str]) -> list[str]:
         if lines and len(lines[-1]) + len(word) + 1 <= WIDTH - 6:
             lines[-1] += f" {word}"
         else:
-            lines.append(f"  {word}" if lines else word)
+            lines.append(f"{indent if lines else ''}{word}")
     return lines
 
 

@@ -7,27 +7,31 @@ globals but constant tables, and every kernel that is the same function is writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from . import gemm, nest, rows
 from .body import Body
 from .cexpr import DTYPES, identifier
-from .ctext import LIBRARY, Code, Names, block_comment, call, comment, string, wrapped
-from .describe import description, helpers, shape_text, shapes
+from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, string, wrapped
+from .describe import description, shape_text, shapes
 from .errors import EmitError
 from .memory import Place, Plan
-from .program import Buffer, Dim, Gemm, Program, Step
+from .program import Buffer, Dim, Extent, Gemm, Program, Reduce, RowKernel, Step
 from .signature import Signature, signature
 from .target import Target
+from .tiles import families
 
 UNIT_LINES = 1500
 """Statements per file: more are spread over several files, which compile in parallel."""
 
 PART_CALLS = 100
 """Kernel calls per function, and twice that in the entry alone: compilers take long over longer functions."""
+
+COUNT = Dim(-1, "count", 2**62)
+"""The length of a kernel that serves arrays of several lengths."""
 
 COMMENTED_USES = 6
 """Further uses of a kernel that its comment lists."""
@@ -71,11 +75,6 @@ class _Function:
     also: list[Step] = field(default_factory=list)
 
     @property
-    def needs(self) -> set[tuple[Any, ...]]:
-        """The helper functions it calls."""
-        return self.body.needs
-
-    @property
     def result(self) -> str:
         return "int32_t" if self.signature.fails else "void"
 
@@ -107,8 +106,21 @@ class _Call:
     """One step of the entry."""
 
     function: _Function
-    step: Step
     signature: Signature
+    length: Extent
+
+    @property
+    def dims(self) -> Iterator[Dim]:
+        """The run-time dimensions that its arguments name."""
+        own = (*self.signature.dims, *([self.length] if isinstance(self.length, Dim) else []))
+        return (Dim(dim.index, dim.name, dim.bound) for dim in own if dim.index != COUNT.index)
+
+    def args(self, pointers: Mapping[str, str]) -> list[str]:
+        """The arguments, for buffers that are called so."""
+        sig = self.signature
+        args = [pointers[param.buffers[0]] for param in sig.params]
+        args += [extent(self.length) if dim.index == COUNT.index else dim.name for dim in sig.dims]
+        return args + ["args"] * sig.fails + ["args->blas"] * sig.blas
 
 
 def emit(plan: Plan, target: Target) -> Source:
@@ -119,7 +131,7 @@ def emit(plan: Plan, target: Target) -> Source:
     program = plan.program
     _check_dims(program)
     title = identifier(program.name)
-    names = Names(LIBRARY, (dim.name for dim in program.dims))
+    names = Names(LIBRARY, (dim.name for dim in (COUNT, *program.dims)))
     frame = {part: names.new(f"{title}_{part}") for part in _FRAME}
     functions, calls = _functions(plan, target, names)
     groups = _units(functions)
@@ -139,16 +151,16 @@ def emit(plan: Plan, target: Target) -> Source:
         "has_loss": program.loss is not None,
         "declarations": [] if alone else _declarations(functions),
         "kernels": groups[0] if alone else [],
-        "string_h": True,
+        "module": True,
         "alone": alone,
-        **helpers(groups[0] if alone else [], target),
+        **_prelude(groups[0] if alone else [], target),
         **description(plan),
     }
     render = _renderer()
     units = [Unit(f"{title}.c", render("module.c.j2", module))]
     for number, group in enumerate([] if alone else groups, 1):
-        more = {"title": comment(program.name), "kernels": group, "string_h": False, "alone": False}
-        units.append(Unit(f"{title}_{number}.c", render("unit.c.j2", {**more, **helpers(group, target)})))
+        more = {"title": comment(program.name), "kernels": group, "module": False, "alone": False}
+        units.append(Unit(f"{title}_{number}.c", render("unit.c.j2", {**more, **_prelude(group, target)})))
     return Source(title, tuple(units), needs_blas)
 
 
@@ -158,7 +170,7 @@ _FRAME = ("call", "run", "init", "model", "inputs", "outputs", "state", "dims", 
 
 def _check_dims(program: Program) -> None:
     """The names of run-time dimensions become parameters as they are."""
-    names = Names()
+    names = Names([COUNT.name])
     for dim in program.dims:
         if names.new(dim.name) != dim.name:
             raise EmitError(f"the dimension {dim.name!r} needs a name that is a C identifier of its own")
@@ -172,19 +184,48 @@ def _functions(plan: Plan, target: Target, names: Names) -> tuple[list[_Function
     table = plan.program.table
     found: dict[Hashable, _Function] = {}
     calls: list[_Call] = []
-    for original in plan.program.steps:
-        step = _simplified(original, table, plan.places)
+    simplified = [_simplified(step, table, plan.places) for step in plan.program.steps]
+    for original, (step, length) in zip(plan.program.steps, _of_any_length(simplified, plan), strict=True):
         own = signature(step, table, plan.places)
         if not own.params:
             continue
         function = found.get(own.key)
         if function is None:
-            body = _write(step, own, table, target)
-            function = found[own.key] = _Function(names.new(step.name), step, own, body, shapes(original, own, table))
+            told = shapes(original, step, own, table)
+            function = _Function(names.new(step.name), step, own, _write(step, own, table, target), told)
+            found[own.key] = function
         else:
             function.also.append(step)
-        calls.append(_Call(function, step, own))
+        calls.append(_Call(function, own, length))
     return list(found.values()), calls
+
+
+def _of_any_length(steps: Sequence[Step], plan: Plan) -> list[tuple[Step, Extent]]:
+    """The steps with their lengths; single loops that differ in nothing but length take it as a parameter.
+
+    An optimizer's update of parameters of many shapes is then one function.
+    """
+    table = plan.program.table
+    found: dict[Hashable, list[int]] = {}
+    out: list[tuple[Step, Extent]] = [(step, 0) for step in steps]
+    for number, step in enumerate(steps):
+        if isinstance(step, RowKernel) and _is_plain_loop(step):
+            general = replace(step, space=(COUNT,))
+            found.setdefault(signature(general, table, plan.places).key, []).append(number)
+            out[number] = (general, step.space[0])
+    for numbers in found.values():
+        if len({out[number][1] for number in numbers}) == 1:
+            for number in numbers:
+                out[number] = (steps[number], 0)
+    return out
+
+
+def _is_plain_loop(kernel: RowKernel) -> bool:
+    """One loop of more than one element around one body, without sums."""
+    if len(kernel.space) != 1 or kernel.space[0] == 1 or len(kernel.phases) != 1 or kernel.accumulators:
+        return False
+    (phase,) = kernel.phases
+    return not phase.head and not any(isinstance(stmt, Reduce) for stmt in phase.body)
 
 
 def _simplified(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Step:
@@ -265,7 +306,7 @@ class _Entry:
 
     def calls(self, calls: Sequence[_Call]) -> None:
         """Fetch what the calls need, then call."""
-        self._dims(sorted({dim for item in calls for dim in item.signature.dims}, key=lambda dim: dim.index))
+        self._dims(sorted({dim for item in calls for dim in item.dims}, key=lambda dim: dim.index))
         params = [param for item in calls for param in item.signature.params]
         self._fetch({param.buffers[0] for param in params}, {p.buffers[0] for p in params if not p.const})
         if any(item.signature.fails for item in calls):
@@ -273,9 +314,7 @@ class _Entry:
         if calls:
             self.code.add("")
         for item in calls:
-            sig = item.signature
-            args = [self._pointers[param.buffers[0]] for param in sig.params] + [dim.name for dim in sig.dims]
-            self.run(item.function.name, args + ["args"] * sig.fails + ["args->blas"] * sig.blas, sig.fails)
+            self.run(item.function.name, item.args(self._pointers), item.signature.fails)
 
     def run(self, function: str, args: list[str], fails: bool) -> None:
         """Call one function; leave if it fails."""
@@ -323,6 +362,16 @@ _BLOCKS = ("in", "out", "state", "work")
 
 
 # ---- text -------------------------------------------------------------------------------------------------
+
+
+def _prelude(functions: Sequence[_Function], target: Target) -> dict[str, Any]:
+    """What stands before the kernels of a unit."""
+    tiles, choices, rests = (
+        {item for function in functions for item in getattr(function.body, kind)}
+        for kind in ("tiles", "choices", "rests")
+    )
+    wide = any(tile.lanes > 1 for tile in tiles)
+    return {"vector_bytes": target.width if wide else 0, "tiles": families(tiles, choices, rests)}
 
 
 def _renderer() -> Callable[[str, Mapping[str, Any]], str]:

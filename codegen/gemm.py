@@ -2,59 +2,27 @@
 
 `prepare` runs before the memory plan: it takes batch axes into the rows where strides allow, sends big plain
 products to BLAS and adds the scratch buffers that this needs. `write` emits the loops over tiles; the tiles
-themselves (named accumulators, templates/tile.c.j2) are shared by all products of a unit and are listed in
-`needs`. Law: each element of a product is one chain of multiply-adds in k order, whatever the tile; BLAS
-keeps its own order.
+themselves are functions shared by all products of a unit (tiles.py). Law: each element of a product is one
+chain of multiply-adds in k order, whatever the tile; BLAS keeps its own order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
 
-from .body import FLOATS, Body, loop
-from .cexpr import DTYPES, SIZES, literal
-from .ctext import VARIABLES, affine, call, extent
-from .nest import gemm_axes, reads
+from .body import Body, loop, mentions
+from .cexpr import DTYPES, literal
+from .ctext import FLOATS, VARIABLES, affine, call, extent
+from .nest import gemm_axes
 from .program import Access, Buffer, Dim, Extent, Gemm, Program, Store, Term, upper
 from .signature import Signature
 from .target import Target
+from .tiles import Tile, full_tile
 
 BLAS_FROM = 25_000_000
 """Multiply-adds of one product above which BLAS is called: below, its packing and its call cost more than
 they bring (32x8x32 runs at 24 GF/s in OpenBLAS and at 67 in a register tile); up to twice this, either."""
-
-
-class Tile(NamedTuple):
-    """A block of the product held in registers: `rows` x `cols` accumulators, `lanes` of them per vector.
-
-    `strided` tiles take b with any distance between its columns; the others load vectors of it.
-    """
-
-    dtype: str
-    rows: int
-    cols: int
-    lanes: int
-    strided: bool
-
-    @property
-    def name(self) -> str:
-        """The function of this size."""
-        return f"gt_tile_{self.dtype}_{self.rows}x{self.cols}{'_strided' if self.strided else ''}"
-
-    def takes(self, args: Sequence[str]) -> list[str]:
-        """Of (rows, cols, k, a, am, ak, b, bk, bn, tile), those that a tile of this size takes."""
-        _, _, k, a, am, ak, b, bk, bn, tile = args
-        return [k, a, *[am] * (self.rows > 1), ak, b, bk, *[bn] * self.strided, tile]
-
-
-def full_tile(dtype: str, target: Target) -> Tile:
-    """The tile that a target has registers for: accumulators, one row of b and one element of a."""
-    lanes = target.lanes(SIZES[dtype]) if dtype in FLOATS else 1
-    if lanes == 1:
-        return Tile(dtype, 4, 4, 1, False)
-    return Tile(dtype, 6 if target.registers < 32 else 8, 2 * lanes, lanes, False)
 
 
 # ---- who computes it --------------------------------------------------------------------------------------
@@ -132,6 +100,7 @@ def _plain_store(gemm: Gemm, table: Mapping[str, Buffer]) -> Access | None:
 def write(gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     """The inside of the function of a product."""
     body = _Product(gemm, signature, table, full_tile(gemm.dtype, target))
+    body.constants(gemm.epilogue)
     body.start()
     if gemm.epilogue:
         for length in gemm.batch:
@@ -158,26 +127,25 @@ class _Product(Body):
         i, i0, rows = self._cut(gemm.m, full.rows, "rows")
         j, j0, cols = self._cut(gemm.n, full.cols, "cols")
         tile = self.names.new("tile")
-        self.code.add(f"{DTYPES[gemm.dtype]} {tile}[{full.rows * full.cols}] = {{0}};")
-        for term in gemm.terms:
-            tiles = self._need_tiles(term)
+        empty = isinstance(gemm.terms[0].k, Dim)
+        self.code.add(f"{DTYPES[gemm.dtype]} {tile}[{full.rows * full.cols}]{' = {0}' if empty else ''};")
+        for number, term in enumerate(gemm.terms):
+            tiles = self._tiles_of(term, more=number > 0 or empty)
             self.counters += [i0, "0"]
             a = self.address(term.a)
             self.counters[-2:] = ["0", j0]
             b = self.address(term.b)
             del self.counters[-2:]
-            steps = (
-                [extent(stride) for stride in term.a.strides[-2:]],
-                [extent(stride) for stride in term.b.strides[-2:]],
-            )
-            if isinstance(term.k, Dim):
+            a_steps, b_steps = ([extent(stride) for stride in side.strides[-2:]] for side in (term.a, term.b))
+            args = [rows, cols, extent(term.k), a, *a_steps, b, *b_steps, tile]
+            guarded = isinstance(term.k, Dim)
+            if guarded:
                 self.code.add(f"if ({extent(term.k)} > 0)")
-            args = [rows, cols, extent(term.k), a, *steps[0], b, *steps[1], tile]
             if len(tiles) == 1:
-                self._call(tiles[0].name, tiles[0].takes(args), inner=isinstance(term.k, Dim))
+                self._call(tiles[0].name, tiles[0].takes(args), guarded)
             else:
-                self.needs.add(("choice", gemm.dtype))
-                self._call(f"gt_tile_{gemm.dtype}", args, inner=isinstance(term.k, Dim))
+                self.choices.add(tiles[0].family)
+                self._call(tiles[0].family, args, guarded)
         row = affine([(i, full.cols)]) if i0 == "0" else f"{full.cols} * ({i} - {i0})"
         col = affine([(j, 1), (j0, -1)])
         place = " + ".join(part for part in (row, col) if part != "0") or "0"
@@ -189,7 +157,6 @@ class _Product(Body):
     def by_blas(self) -> None:
         """One call per term, into the target or aside; what was put aside goes through the epilogue."""
         gemm = self.gemm
-        self.needs.add(("blas", gemm.dtype))
         self.counters += ["0", "0"]
         stored = None if gemm.scratch else _plain_store(gemm, self.table)
         c = self.address(stored) if stored else self.pointers[gemm.scratch or ""]
@@ -236,7 +203,10 @@ class _Product(Body):
             end = count if first == "0" else f"{first} + {count}"
             self.counters.append(counter)
             self.code.open(loop(counter, end, first), brace=len(self.counters) == len(self.gemm.batch) + 2)
-        if any(self.gemm.acc in reads(stmt) for stmt in self.gemm.epilogue):
+        named = sum(count for stmt in self.gemm.epilogue for var, count in mentions(stmt) if var == self.gemm.acc)
+        if named == 1:
+            self.alias(self.gemm.acc, self.gemm.dtype, source)
+        elif named:
             name = self.define(self.gemm.acc, self.gemm.dtype, self.subscript())
             self.code.add(f"const {VARIABLES[self.gemm.dtype]} {name} = {source};")
         self.all(self.gemm.epilogue)
@@ -251,18 +221,19 @@ class _Product(Body):
             self.code.add(line)
         self.code.depth -= inner
 
-    def _need_tiles(self, term: Term) -> list[Tile]:
+    def _tiles_of(self, term: Term, more: bool) -> list[Tile]:
         """Every size of tile that occurs: whole ones and what remains at the ends."""
-        gemm, full = self.gemm, self.full
+        gemm = self.gemm
+        base = self.full._replace(more=more)
         strided = term.b.strides[-1] != 1
         tiles = [
-            Tile(gemm.dtype, rows, cols, full.lanes, strided and cols > 1)
-            for rows in _sizes(gemm.m, full.rows)
-            for cols in _sizes(gemm.n, full.cols)
+            base._replace(rows=rows, cols=cols, strided=strided and cols > 1)
+            for rows in _sizes(gemm.m, base.rows)
+            for cols in _sizes(gemm.n, base.cols)
         ]
-        self.needs.update(("tile", tile) for tile in tiles)
+        self.tiles.update(tiles)
         if isinstance(gemm.m, Dim) or isinstance(gemm.n, Dim):
-            self.needs.add(("rest", gemm.dtype))
+            self.rests.add(base.family)
         return tiles
 
 

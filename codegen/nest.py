@@ -16,7 +16,6 @@ from .program import (
     Buffer,
     Check,
     Counter,
-    Dim,
     Extent,
     Gemm,
     Load,
@@ -55,7 +54,7 @@ def row_kernel(kernel: RowKernel, table: Mapping[str, Buffer], same: Same) -> Ro
     heads = any(phase.head for phase in kernel.phases)
     if 0 in kernel.space[:-1] or (kernel.space[-1] == 0 and not heads):
         return replace(kernel, space=(0,), phases=())
-    return _swept(_summed(_merged(_unique(kernel)), table), same)
+    return _swept(_summed(_merged(_joined(_unique(kernel))), table), same)
 
 
 def gemm_axes(gemm: Gemm) -> Gemm:
@@ -172,6 +171,27 @@ def _moved(stmt: Stmt, pick: Callable[[Access], Access], axes: Mapping[int, int]
 
 
 # ---- sums over a row --------------------------------------------------------------------------------------
+
+
+def _joined(kernel: RowKernel) -> RowKernel:
+    """Folds of a row that are only added to a target become sums over all elements, so that axes can merge.
+
+    `_summed` folds the rows again, which may then be longer.
+    """
+    if len(kernel.phases) != 2 or kernel.phases[0].head or kernel.phases[1].body:
+        return kernel
+    body, head = kernel.phases[0].body, kernel.phases[1].head
+    folds = {stmt.var: stmt for stmt in body if isinstance(stmt, Reduce)}
+    sums = [stmt for stmt in head if isinstance(stmt, Accumulate) and stmt.value in folds]
+    if len(sums) != len(head) or sorted(folds) != sorted(stmt.value for stmt in sums):
+        return kernel
+    if any(stmt.op != folds[stmt.value].op or stmt.op not in FOLDED or stmt.access.index for stmt in sums):
+        return kernel
+    joined: list[Stmt] = [stmt for stmt in body if not isinstance(stmt, Reduce)]
+    for stmt in sums:
+        access = replace(stmt.access, strides=(*stmt.access.strides[:-1], 0))
+        joined.append(replace(stmt, access=access, value=folds[stmt.value].value, note=folds[stmt.value].note))
+    return replace(kernel, phases=(Phase((), tuple(joined)),))
 
 
 def _summed(kernel: RowKernel, table: Mapping[str, Buffer]) -> RowKernel:

@@ -9,14 +9,14 @@ double. Rows of at most 8 elements, and every other fold, are one chain in order
 from __future__ import annotations
 
 from collections import Counter as Counted
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .body import FLOATS, Body, converted, fold, loop, neutral
-from .ctext import VARIABLES, extent
+from .body import EXTREMES, Body, converted, fold, loop, neutral
+from .ctext import FLOATS, VARIABLES, extent
 from .nest import FOLDED, hint, live
 from .program import Access, Accumulate, Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt, Store
-from .signature import Signature
+from .signature import Signature, statements
 
 BLOCK = 256
 """Elements folded at a time: 1 or 2 KB that stay in the first-level cache."""
@@ -27,16 +27,14 @@ MANY_BLOCK = 64
 CHAIN = 8
 """Rows up to this length are folded in one chain: too short for lanes."""
 
-EXTREMES = {"argmax": "max", "argmin": "min"}
-
 
 @dataclass(frozen=True)
 class _Fold:
     """A Reduce under way: `tag` is the dtype of the elements, `wide` that of the running value `total`.
 
     A fold in lanes takes its elements from `source`, where they lie one behind the other, or else from
-    `part`, where they are put aside (element j at j + shift). For argmax and argmin `total` is the position so far and `best` the
-    element there.
+    `part`, where they are put aside (element j at j + shift). For argmax and argmin `total` is the position
+    so far and `best` the element there.
     """
 
     stmt: Reduce
@@ -57,6 +55,8 @@ class _Fold:
 def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer]) -> Body:
     """The inside of the function of a row kernel."""
     body = _Rows(kernel, signature, table)
+    if kernel.space != (1,):
+        body.constants(statements(kernel))
     body.start()
     outer = kernel.space[:-1] if kernel.phases else ()
     for place, length in enumerate(outer):
@@ -82,17 +82,22 @@ class _Rows(Body):
     def phase(self, phase: Phase, length: Extent) -> None:
         """The head, then the loop over the row with its folds around it."""
         self.counters.append("0")
-        self.all(phase.head)
+        self.all(phase.head, own=False)
         self.counters.pop()
-        folds = [_Fold(stmt, self._tag(stmt, phase.body), stmt.dtype) for stmt in phase.body if isinstance(stmt, Reduce)]
+        tags = {stmt.var: stmt.dtype for stmt in phase.body if isinstance(stmt, Load | Assign)}
+        folds = [
+            _Fold(stmt, tags.get(stmt.value) or self.tag(stmt.value, stmt.dtype), stmt.dtype)
+            for stmt in phase.body
+            if isinstance(stmt, Reduce)
+        ]
         lanes = [item.stmt.var for item in folds if item.in_lanes(length)]
         block = BLOCK if len(lanes) <= 2 else MANY_BLOCK
         blocks = not isinstance(length, int) or length > block
-        sources = {var: access for var, access in self._sources(phase.body).items() if var in lanes}
+        sources = self._sources(phase.body, [item for item in folds if item.in_lanes(length)])
         for item in folds:
             var = item.stmt.var
-            chain = var not in lanes
-            self._folds[var] = self._chain(item) if chain else self._lanes(replace(item, source=sources.get(var)), blocks)
+            found = replace(item, source=sources.get(var))
+            self._folds[var] = self._lanes(found, blocks) if var in lanes else self._chain(found)
         body = live([stmt for stmt in phase.body if not (isinstance(stmt, Reduce) and stmt.var in sources)])
         if lanes and blocks:
             self._blocks(body, extent(length), block, lanes)
@@ -103,13 +108,12 @@ class _Rows(Body):
         for var in lanes:
             self._close(self._folds[var], "" if blocks else extent(length))
 
-    def all(self, stmts: Iterable[Stmt]) -> None:
-        """Write statements in order."""
-        for stmt in stmts:
-            if isinstance(stmt, Reduce):
-                self._take(self._folds[stmt.var])
-            else:
-                super().all((stmt,))
+    def write(self, stmt: Stmt) -> None:
+        """Write one statement."""
+        if isinstance(stmt, Reduce):
+            self._take(self._folds[stmt.var])
+        else:
+            super().write(stmt)
 
     # ---- loops over the row ----
 
@@ -157,12 +161,7 @@ class _Rows(Body):
 
     # ---- folds ----
 
-    def _tag(self, stmt: Reduce, body: Sequence[Stmt]) -> str:
-        """The dtype of the elements of a fold."""
-        own = (s.dtype for s in body if isinstance(s, Load | Assign) and s.var == stmt.value)
-        return next(own, "") or self.tag(stmt.value, stmt.dtype)
-
-    def _sources(self, body: Sequence[Stmt]) -> dict[str, Access]:
+    def _sources(self, body: Sequence[Stmt], folds: Sequence[_Fold]) -> dict[str, Access]:
         """Where the elements of a fold lie in memory one behind the other once the loop has run."""
         places = {name: param.place for param in self.signature.params for name in param.buffers}
         written = Counted(places[stmt.access.buffer] for stmt in body if isinstance(stmt, Store | Accumulate))
@@ -172,8 +171,7 @@ class _Rows(Body):
                 value, writes = (stmt.var, 0) if isinstance(stmt, Load) else (stmt.value, 1)
                 if written[places[stmt.access.buffer]] == writes:
                     found[value, self.table[stmt.access.buffer].dtype] = stmt.access
-        folds = [stmt for stmt in body if isinstance(stmt, Reduce)]
-        keys = {stmt.var: (stmt.value, self._tag(stmt, body)) for stmt in folds}
+        keys = {item.stmt.var: (item.stmt.value, item.tag) for item in folds}
         return {var: found[key] for var, key in keys.items() if key in found}
 
     def _chain(self, item: _Fold) -> _Fold:
@@ -191,7 +189,6 @@ class _Rows(Body):
     def _lanes(self, item: _Fold, blocks: bool) -> _Fold:
         """Open a fold in lanes: over several blocks there is a running value, in double for sums."""
         stmt = item.stmt
-        self.needs.add(("fold", stmt.op, item.tag))
         if not blocks:
             return replace(item, wide=item.tag)
         wide = "f64" if stmt.op == "sum" else item.tag
@@ -234,4 +231,5 @@ class _Rows(Body):
         if length or item.wide != stmt.dtype:
             result = self._folded(item, "0", length) if length else item.total
             name = self.define(stmt.var, stmt.dtype)
-            self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {converted(result, item.wide, stmt.dtype)};", self.said(stmt.note))
+            text = f"const {VARIABLES[stmt.dtype]} {name} = {converted(result, item.wide, stmt.dtype)};"
+            self.code.add(text, self.said(stmt.note))

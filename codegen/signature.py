@@ -73,7 +73,7 @@ def local(step: Step, buffer: str, table: Mapping[str, Buffer]) -> bool:
     return one_element(table[buffer]) and any(a.buffer == buffer for a in step.accumulators)
 
 
-def _touched(step: Step, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bool]]:
+def touched(step: Step, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bool]]:
     """Every use of memory, in the order of the text: (buffer, whether it is written)."""
     if isinstance(step, Gemm):
         for term in step.terms:
@@ -115,7 +115,7 @@ def signature(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Plac
     """The parameters of the function that a step becomes, and its key."""
     buffers: dict[tuple[Place, str], dict[str, None]] = {}
     written: set[tuple[Place, str]] = set()
-    for name, writes in _touched(step, table):
+    for name, writes in touched(step, table):
         storage = (places[name], DTYPES[table[name].dtype])
         buffers.setdefault(storage, {})[name] = None
         if writes:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from .calls import Inputs, Outputs, Wiring, adapted, bind, normal
+from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names, normal
 from .captures import Captures
 from .donation import Donation, pairs
 from .errors import OptionError, SignatureError, TraceError
@@ -54,7 +54,7 @@ class Executable(Inspected):
         self.outputs = Outputs([atom.type for atom in graph.outputs], aliases, traced.out_structure)
         self.donation = Donation(traced, donate) if donate else None
         self.library = library
-        self._dims = [dim.name for dim in library.model.dims]
+        self._dims = dim_names(graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if STATE.scope is None:
@@ -248,8 +248,9 @@ def compile(fn: Callable[..., Any] | None = None, *, donate: Names = (), static:
     arguments whose memory the call may update in place: a donated tensor refuses further use, a donated NumPy array
     is overwritten, and a returned leaf of equal type is the same memory. `static` names arguments whose value is
     part of the signature (strings, functions and None always are). Arrays that the function captures are read at
-    each call. Raises OptionError for a name that is no parameter; a call raises what tracing raises, ToolchainError
-    without a working compiler, and IndexError for an index out of range.
+    each call; what NumPy alone makes of them is made once, while tracing. Raises OptionError for a name that is no
+    parameter; a call raises what tracing raises, ToolchainError without a working compiler, and IndexError for an
+    index out of range.
 
     >>> import gtensor as gt
     >>> @gt.compile
@@ -261,6 +262,8 @@ def compile(fn: Callable[..., Any] | None = None, *, donate: Names = (), static:
     """
     if fn is None:
         return functools.partial(compile, donate=donate, static=static)
+    if not callable(fn):
+        raise OptionError(f"compile takes a function, not {type(fn).__name__}")
     given = {"donate": _tuple(donate), "static": _tuple(static)}
     for option, names in given.items():
         _require_parameters(fn, option, names)

@@ -18,6 +18,7 @@ from . import tree
 from .captures import Captures
 from .codegen.library import Call
 from .errors import DTypeError, GTensorError, SignatureError, TraceError
+from .ir import Graph
 from .tensor import Tensor
 from .trace import Signature, Spec, leaf_type, to_array
 from .types import Dim, Type
@@ -96,15 +97,21 @@ def _wanted(signature: Signature) -> tuple[Wanted, ...]:
 class Inputs:
     """The inputs of a call: leaves of the arguments, then what the function captured.
 
-    A compiled function keeps one for each of its signatures; threads share it.
+    A compiled function keeps one for each of its signatures; threads share it. `depth` is how deep in the structure
+    the arguments stand: 2 in (args, kwargs), 1 in a plain tuple of them; `says` is for messages.
     """
 
-    def __init__(self, name: str, signature: Signature, captures: Captures) -> None:
+    def __init__(
+        self, name: str, signature: Signature, captures: Captures, depth: int = 2, says: str = "was compiled for"
+    ) -> None:
         self.name = name
+        self.says = f"{name} {says}"
         self.signature = signature
+        self._flatten = signature.structure.flatten_up_to
+        self.depth = depth
         self.wanted = _wanted(signature)
         self.typed = tuple(want for want in self.wanted if want.type is not None)
-        self._rows = tuple((w.type, w.shape, w.dtype, w.static) for w in self.wanted)
+        self._rows = tuple((w.type, _ONLY_NUMBERS if _weak(w) else w.shape, w.dtype, w.static) for w in self.wanted)
         self.captures = captures
         self._captured = tuple((type_.shape, type_.dtype.dtype) for type_ in captures.types)
         self.dynamic = any(want.shape is None for want in self.typed)
@@ -125,7 +132,7 @@ class Inputs:
         """The same inputs with another extent of the batch, for another function."""
         rows, signature = self.rows, self.signature
         types = [t.with_shape((count, *t.shape[1:])) if t and t.shape[:1] == (rows,) else t for t in signature.types]
-        return Inputs(name, replace(signature, types=tuple(types)), self.captures)
+        return Inputs(name, replace(signature, types=tuple(types)), self.captures, self.depth, "takes")
 
     @property
     def specs(self) -> Any:
@@ -136,7 +143,7 @@ class Inputs:
     def leaves(self, args: Any) -> list[Any] | None:
         """The leaves of a call's arguments, or None where their structure is not that of the signature."""
         try:
-            leaves: list[Any] = self.signature.structure.flatten_up_to(args)
+            leaves: list[Any] = self._flatten(args)
         except (ValueError, TypeError):
             return None
         return leaves
@@ -240,7 +247,7 @@ class Inputs:
             if (type(leaf), leaf) == want.static:
                 return None
             held = want.static[1] if want.static is not None else None
-            return SignatureError(f"{self.name} was compiled for {want.name} = {held!r}; this call has {leaf!r}")
+            return SignatureError(f"{self.says} {want.name} = {held!r}; this call has {leaf!r}")
         if isinstance(leaf, Spec):
             return TraceError(
                 f"{want.name} is a spec, not an array", hint="give specs to .trace(…), arrays to the compiled function"
@@ -253,11 +260,11 @@ class Inputs:
             leaf.require_alive()
             if leaf.record is not None or leaf.requires_grad:
                 return _recorded(self.name, want.name)
-        given = leaf_type(normal(leaf))
+        given = leaf_type(adapted(leaf, want))
         known = f" with {', '.join(f'{k} = {v}' for k, v in dims.items())}" if dims and want.shape is None else ""
-        compiled_for = f"{self.name} was compiled for {want.name}: {_shown(type_)}{known}"
+        compiled_for = f"{self.says} {want.name}: {_shown(type_)}{known}"
         if given is None:
-            return SignatureError(f"{compiled_for}; this call has {type(leaf).__name__}")
+            return SignatureError(f"{compiled_for}; this call has {'None' if leaf is None else type(leaf).__name__}")
         same = given.shape == type_.shape if want.shape is not None else fits(type_, given.shape, dims)
         if same and (given.dtype, given.weak) == (type_.dtype, type_.weak):
             return None
@@ -273,17 +280,26 @@ class Inputs:
         parts = [f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"] if missing else []
         parts += [f"{', '.join(extra)} {'is' if len(extra) == 1 else 'are'} not expected"] if extra else []
         what = "; ".join(parts) or f"this call has {structure}, not {signature.structure}"
-        return SignatureError(f"{self.name} was compiled for {', '.join(expected) or 'no arguments'}; {what}")
+        return SignatureError(f"{self.says} {', '.join(expected) or 'no arguments'}; {what}")
 
     def _names(self, structure: tree.Structure) -> list[str]:
         """Names of the leaves of other arguments, after the names that the signature has for its own."""
-        own = zip(self.signature.structure.paths(), self.signature.names, strict=True)
-        heads = {path[:2]: name.removesuffix("".join(f".{part}" for part in path[2:])) for path, name in own}
+        deep, own = self.depth, zip(self.signature.structure.paths(), self.signature.names, strict=True)
+        heads = {path[:deep]: name.removesuffix("".join(f".{part}" for part in path[deep:])) for path, name in own}
         result = []
         for path in structure.paths():
-            head = heads.get(path[:2], f"argument {path[1]}" if path[0] == 0 else str(path[1]))
-            result.append(".".join([head, *map(str, path[2:])]))
+            key = path[deep - 1]
+            head = heads.get(path[:deep], f"argument {key + 1}" if isinstance(key, int) else str(key))
+            result.append(".".join([head, *map(str, path[deep:])]))
         return result
+
+
+_ONLY_NUMBERS = (-1,)
+"""In place of a shape: no array has it."""
+
+
+def _weak(want: Wanted) -> bool:
+    return want.type is not None and want.type.weak
 
 
 def fits(type_: Type, shape: Sequence[int | Dim], found: dict[str, int]) -> bool:
@@ -320,14 +336,21 @@ def normal(leaf: Any) -> Any:
 
 
 def adapted(leaf: Any, want: Wanted) -> Any:
-    """A leaf made to fit where that is safe: a Python number takes the dtype of a 0-d argument of its kind or wider.
+    """A leaf made to fit where that is safe.
+
+    A Python number takes the dtype of a 0-d argument of its kind or wider; where a Python number is expected, an
+    array of one element with the dtype of such numbers will do.
 
     >>> from .types import float32
     >>> adapted(1, Wanted(Type((), float32), (), float32.dtype, None, "rate"))
     Tensor(1., dtype=float32)
     """
     leaf, type_ = normal(leaf), want.type
-    if type_ is None or type_.shape or leaf.__class__ not in (int, float):
+    if type_ is None or type_.shape:
+        return leaf
+    if type_.weak and isinstance(leaf, np.ndarray) and leaf.shape == () and leaf.dtype == type_.dtype.dtype:
+        return Tensor(type_, leaf)
+    if leaf.__class__ not in (int, float):
         return leaf
     if type_.dtype.kind not in ("iuf" if leaf.__class__ is int else "f"):
         return leaf
@@ -376,6 +399,12 @@ def _advice(want: Wanted, given: Type, same_shape: bool) -> str:
     if want.shape is None:
         return "give all arguments the same run-time extent, at most its bound"
     return 'compile for this shape too, or with a run-time extent: gt.spec(("B", …), max={"B": …})'
+
+
+def dim_names(graph: Graph) -> list[str]:
+    """The run-time extents of a graph in the order of the compiled function's dimensions: as its inputs name them."""
+    extents = (extent for var in graph.inputs for extent in var.type.shape)
+    return list(dict.fromkeys(extent.name for extent in extents if isinstance(extent, Dim)))
 
 
 def bind(call: Call, arrays: Sequence[Array]) -> None:

@@ -132,7 +132,10 @@ def parse_spec(given: str) -> Any:
     0.5
     """
     try:
-        return _spec_of(ast.parse(given.strip(), mode="eval").body)
+        python = re.sub(r"\b(\w+)\[\s*\]", r"\1[()]", given.strip())  # f32[] is no expression of Python's, f32[()] is
+        return _spec_of(ast.parse(python, mode="eval").body)
+    except GTensorError:
+        raise
     except (SyntaxError, ValueError, RecursionError):
         raise OptionError(f"--spec {given!r} is no type", hint="such as f32[32,8], i64[], {'w': f32[8]}") from None
 

@@ -9,6 +9,8 @@ ValueError).
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import linecache
 import os
 import sys
@@ -44,6 +46,8 @@ class Source:
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _USER_FILES = {_PACKAGE + "demo.py"}
 """Files of the package whose lines are shown as a user's own."""
+_BETWEEN = {contextlib.__file__, functools.__file__}
+"""Files of Python that stand between the user's line and the package."""
 
 
 def calling_line() -> tuple[Source, ...]:
@@ -51,7 +55,7 @@ def calling_line() -> tuple[Source, ...]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) or file in _USER_FILES:
+        if file in _USER_FILES or not (file.startswith(_PACKAGE) or file in _BETWEEN):
             return (Source(file, frame.f_lineno, frame.f_code.co_name),)
         frame = frame.f_back
     return ()

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .calls import READABLE, Inputs, normal
+from .calls import READABLE, Inputs, adapted
 from .codegen.library import Loop
 from .errors import GTensorError, OptionError, ShapeError
 from .resident import Array, Bound
@@ -66,7 +66,7 @@ class Data:
         leaves = inputs.leaves(data)
         if leaves is None:
             raise inputs.refusal(data)
-        leaves = [normal(leaf) for leaf in leaves]
+        leaves = [adapted(leaf, want) for leaf, want in zip(leaves, inputs.wanted, strict=True)]
         arrays = [leaf for leaf, want in zip(leaves, inputs.wanted, strict=True) if want.type is not None]
         self.batched = inputs.batched
         first: Any = next((a for a, flag in zip(arrays, self.batched, strict=False) if flag), ())
@@ -75,8 +75,10 @@ class Data:
         self.count = len(first)
         whole = inputs.with_rows(self.count, what)
         taken = whole.take(leaves)
-        if taken is None:
+        dims = None if taken is None else whole.extents(taken)
+        if taken is None or dims is None:
             raise whole.refusal(data)
+        self.dims = dims
         self.arrays = [a if a.flags.num & READABLE == READABLE else np.array(a, order="C") for a in taken]
 
 
@@ -105,7 +107,7 @@ class Runner:
         self.data = Data(part.bound.inputs, data, what)
         self.loop = Loop(part.bound.frame, self.data.batched)
         rows = part.bound.inputs.rows
-        self.dims = {rows.name: part.size} if isinstance(rows, Dim) else {}
+        self.dims = {**self.data.dims, rows.name: part.size} if isinstance(rows, Dim) else self.data.dims
 
     def run(self, first: int, steps: int, order: Array | None, losses: Array) -> GTensorError | None:
         """Run `steps` batches from the part's batch `first` on; the error of batch number `loop.done`, if it failed."""

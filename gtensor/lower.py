@@ -116,7 +116,7 @@ class _Lowering:
         named = [e.out for e in group.eqns if e.out.hint]
         last = group.target or (named[-1] if named else None)
         what = group.eqns[-1].prim.name if last is None else self.memory.names[last]
-        return self.memory.unique(f"k{index}_{what}")
+        return self.memory.unique(f"k{index}_{what.rstrip('_')}")
 
     def comment(self, group: Group) -> tuple[str, ...]:
         """The user lines of a group, each once."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import tree
-from .calls import Inputs, Outputs, Wiring, adapted, bind
+from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names
 from .captures import Captures
 from .codegen.library import Call, aligned_empty
 from .codegen.memory import state_layout
@@ -129,7 +129,9 @@ def _require_state(block: Block, structure: tree.Structure, types: Sequence[Type
         raise TraceError(f"{name} returned a state of structure {parts[0]}, it took {block.structure}")
     for leaf, before, after in zip(block.names, block.types, types, strict=False):
         if before != after:
-            raise TraceError(f"{name} took the state {leaf} as {before} and returned it as {after}")
+            raise TraceError(
+                f"{name} changes the type of its state: {leaf} came as {before} and is returned as {after}"
+            )
 
 
 class Bound(Inspected):
@@ -145,7 +147,7 @@ class Bound(Inspected):
         self.compiled = compiled
         batch = Signature(_batch_structure(full.structure), full.types[count:], full.statics, full.names[count:])
         captured = graph.inputs[len(graph.inputs) - len(call.captured) :]
-        self.inputs = Inputs(graph.name, batch, Captures(call.captured, [v.type for v in captured], roots))
+        self.inputs = Inputs(graph.name, batch, Captures(call.captured, [v.type for v in captured], roots), depth=1)
         shown = [i for i in range(len(graph.outputs)) if i not in wiring.alias]
         structure = call.out_structure.children()[1] if wiring.alias else call.out_structure
         self.outputs = Outputs([graph.outputs[i].type for i in shown], [-1] * len(shown), structure)
@@ -153,7 +155,7 @@ class Bound(Inspected):
         if tuple(leaf.offset for leaf in compiled.library.model.state) != tuple(block.offsets):
             raise InternalError(f"{graph.name}: the compiled state is laid out differently from its block")
         self.frame.set_state(block.memory)
-        self._dims = [dim.name for dim in compiled.library.model.dims]
+        self._dims = dim_names(graph)
 
     def __call__(self, *batch: Any) -> Any:
         arrays, dims = self.fit(batch)

@@ -51,10 +51,10 @@ def user_errors() -> Iterator[None]:
         yield
     except (ProgramError, EmitError) as error:
         raise errors.InternalError(str(error)) from error
-    except OptionError as error:
-        raise errors.OptionError(str(error)) from None
     except CodegenError as error:
-        raise errors.ToolchainError(str(error)) from None
+        family = errors.OptionError if isinstance(error, OptionError) else errors.ToolchainError
+        message, _, hint = str(error).partition("\n  hint: ")
+        raise family(message, hint=hint) from None
 
 
 @dataclass(frozen=True)

@@ -361,7 +361,7 @@ def as_tensor(value: Any) -> Tensor:
         return _literal(value, Type((), float64, weak=True))
     if isinstance(value, np.ndarray):
         return Tensor(type_of(value), value, captured=value)
-    return concrete(_from_data(value))
+    return concrete(from_data(value))
 
 
 def _literal(value: float | int | bool, type_: Type) -> Tensor:
@@ -369,8 +369,11 @@ def _literal(value: float | int | bool, type_: Type) -> Tensor:
     return Tensor(type_, np.asarray(atom.value), atom=atom)
 
 
-def _from_data(value: Any) -> Array:
-    """A fresh array from nested lists or an array-like, Python numbers taking the default dtypes."""
+def from_data(value: Any, dtype: DType | None = None) -> Array:
+    """A fresh array from a number, nested lists or an array-like; Python numbers take the default dtypes.
+
+    With `dtype` they are read at full precision, for a conversion to it. Raises DTypeError for anything else.
+    """
     if any(isinstance(leaf, Tensor) and (leaf.data is None or leaf.levels) for leaf in _leaves(value)):
         raise TraceError("a list of traced or recorded tensors is no array", hint="use gt.stack")
     try:
@@ -379,12 +382,11 @@ def _from_data(value: Any) -> Array:
         raise DTypeError(f"cannot make a tensor of {type(value).__name__}: {error}") from None
     if array.dtype.kind in "OSUMmcV":
         raise DTypeError(f"cannot make a tensor of {type(value).__name__} ({array.dtype})")
-    typed = hasattr(value, "dtype") or any(hasattr(leaf, "dtype") for leaf in _leaves(value))
-    if not typed and array.dtype.kind == "f":
-        array = array.astype(DEFAULT_FLOAT.dtype)
-    elif not typed and array.dtype.kind == "i":
-        array = array.astype(DEFAULT_INT.dtype)
-    return array
+    if dtype is not None or any(hasattr(leaf, "dtype") for leaf in _leaves(value)):
+        return array
+    default = {"f": DEFAULT_FLOAT, "i": DEFAULT_INT}.get(array.dtype.kind)
+    with np.errstate(all="ignore"):
+        return array if default is None else array.astype(default.dtype)
 
 
 def _leaves(value: Any) -> Iterator[Any]:

@@ -63,7 +63,7 @@ GT_INLINE gt_dd gt_dd_product(double a, double b)
 GT_INLINE double gt_dd_scaled(double a, gt_dd b)
 {
     gt_dd product = gt_dd_product(a, b.hi);
-    return a == 0 ? product.hi : product.hi + (product.lo + a * b.lo);
+    return product.hi == 0 ? product.hi : product.hi + (product.lo + a * b.lo);
 }
 
 GT_INLINE gt_dd gt_dd_mul(gt_dd a, gt_dd b)

@@ -72,7 +72,9 @@ def test_numbers_are_weak_inputs_of_one_signature():
     assert f(X, 2.0).dtype is gt.float32
     assert len(f._known) == 1
     assert f(np.arange(3), 2).numpy().tolist() == [0, 2, 4]
-    assert f(X, np.float64(2)).dtype is gt.float64
+    for strong in (np.float64(2), np.array(2.0), gt.tensor(2.0, gt.float64)):
+        assert f(X, strong).dtype is gt.float64
+        assert f(X, 2.0).dtype is gt.float32
     assert f(X > 0, True).numpy().tolist() == (X > 0).tolist()
     with pytest.raises(DTypeError, match=r"36893488147419103232 does not fit int64"):
         f(np.arange(3), 2**65)
@@ -292,8 +294,10 @@ def test_donated_memory_without_a_fitting_result_is_given_up_all_the_same():
 
 
 def test_names_of_arguments_are_checked():
-    with pytest.raises(OptionError, match=r"donate: there is no argument 'params'\n.*arguments are x"):
+    with pytest.raises(OptionError, match=r"(?s)donate: there is no argument 'params'\n.*hint: arguments are x"):
         gt.compile(lambda x: x, donate="params")
+    with pytest.raises(OptionError, match="compile takes a function, not int"):
+        gt.compile(3)
     with pytest.raises(OptionError, match="static: there is no argument 'n'"):
         gt.compile(lambda x: x, static=("n",))
     assert gt.compile(lambda **rest: rest["p"] + 1, donate="p")(p=gt.zeros(1)).item() == 1
@@ -326,7 +330,7 @@ def test_a_change_inside_a_captured_array_is_seen():
 
 
 def test_a_name_bound_to_another_array_is_seen(monkeypatch):
-    f = gt.compile(lambda: SCALE * 2)
+    f = gt.compile(lambda: gt.multiply(SCALE, 2))
     assert f().tolist() == [2, 4]
     monkeypatch.setitem(globals(), "SCALE", np.array([3, 4], np.float32))
     assert f().tolist() == [6, 8]
@@ -373,7 +377,8 @@ def test_a_function_compiled_ahead_of_time_serves_later_calls():
     assert len(f._known) == 1
     assert np.array_equal(f(X, 3.0).numpy(), X * 3) and np.array_equal(compiled(X, 3.0).numpy(), X * 3)
     assert len(f._known) == 1
-    assert compiled(X, 3).tolist() == (X * 3).tolist()
+    for three in (3, np.float64(3), np.array(3.0)):
+        assert compiled(X, three).tolist() == (X * 3).tolist()
 
 
 def test_a_run_time_extent_serves_every_batch_up_to_its_bound():
@@ -394,6 +399,14 @@ def test_a_run_time_extent_serves_every_batch_up_to_its_bound():
         compiled(np.ones((2, 3), np.float32), np.ones((3, 3), np.float32))
     assert f(np.ones((6, 3), np.float32), np.ones((6, 3), np.float32))["out"].shape == (6, 3)
     assert len(f._known) == 2
+
+
+def test_two_run_time_extents():
+    f = gt.compile(lambda x, y: (gt.sum(x), y * 2))
+    call = f.trace(gt.spec(("N",), max={"N": 4}), gt.spec(("M", 2), max={"M": 3})).lower().compile()
+    total, double = call(np.ones(3, np.float32), np.ones((1, 2), np.float32))
+    assert (total.item(), double.tolist()) == (3, [[2, 2]])
+    assert call(np.ones(4, np.float32), np.ones((3, 2), np.float32))[1].shape == (3, 2)
 
 
 def test_a_donated_argument_may_have_a_run_time_extent():

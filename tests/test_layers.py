@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
     "C0": "codegen codegen.program codegen.cexpr codegen.target codegen.errors codegen.options",
-    "C1": "codegen.access codegen.check codegen.donate codegen.memory codegen.nest codegen.show",
+    "C1": "codegen.access codegen.boundary codegen.check codegen.donate codegen.memory codegen.nest codegen.show",
     "C2": """codegen.ctext codegen.signature codegen.body codegen.rows codegen.gemm codegen.describe codegen.emit
              codegen.blas codegen.abi codegen._abi codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache
              codegen.artefact codegen.trampoline codegen.library""",

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from ..prim import Prim, Sample, public, register
-from ..tensor import Tensor, apply, as_tensor, cast, concrete, frozen, in_scope
+from ..tensor import Tensor, apply, as_tensor, cast, from_data, frozen
 from ..trace import to_array
 from ..types import (
     DEFAULT_FLOAT,
@@ -29,6 +29,7 @@ from ..types import (
     show_shapes,
     type_of,
 )
+from .arithmetic import cast_array
 from .layout import as_shape
 
 Array = np.ndarray[Any, Any]
@@ -68,32 +69,21 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
 
     Python floats become float32 and ints int64; arrays keep their dtype. With `requires_grad` the tensor
     is a leaf: what is computed from it can be differentiated by `gt.grad(loss, [w])` and `backward()`.
+    Raises DTypeError for data that is no array of numbers and for a dtype that gtensor has not.
 
     >>> import gtensor as gt
     >>> gt.tensor([[1, 2], [3, 4]], dtype="float64")
     Tensor([[1., 2.],
             [3., 4.]], dtype=float64)
     """
-    if isinstance(data, Tensor):
-        array = data.numpy()
-    elif isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
-        array = np.asarray(data, resolve(as_tensor(data).type).dtype.dtype)
-    elif isinstance(data, (list, tuple)):
-        array = as_tensor(data).numpy()
-    else:
-        array = to_array(data)
-    target = type_of(array).dtype if dtype is None else as_dtype(dtype)
-    made = np.array(array) if target.dtype == array.dtype else apply_cast(array, target)
-    made = np.ascontiguousarray(made.astype(target.dtype, copy=False)).reshape(array.shape)
+    asked = None if dtype is None else as_dtype(dtype)
+    array = from_data(data, asked) if isinstance(data, (bool, int, float, list, tuple)) else to_array(data)
+    target = asked if asked is not None and array.dtype.kind in "fiub" else type_of(array).dtype
+    with np.errstate(all="ignore"):
+        made = np.array(cast_array(array, target), order="C")
     if requires_grad and not target.floating:
         raise DTypeError(f"requires_grad needs a floating-point tensor, not {target}")
     return Tensor(type_of(made), frozen(made), requires_grad=requires_grad)
-
-
-def apply_cast(array: Array, dtype: DType) -> Array:
-    """An array converted by gtensor's rule, outside any trace."""
-    with in_scope(None):
-        return cast(concrete(np.array(array)), dtype).numpy()
 
 
 @public

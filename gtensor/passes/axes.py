@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..types import Dim, Shape, shape_size
+from ..types import Dim, Shape, extent_bound, shape_size
 
 AxisGroups = list[tuple[tuple[int, ...], tuple[int, ...]]]
 
@@ -59,7 +59,7 @@ def groups(old: Shape, new: Shape) -> AxisGroups | None:
     >>> groups((6, 5), (2, 3, 1, 5))
     [((0,), (0, 1)), ((), (2,)), ((1,), (3,))]
     """
-    if 0 in old or 0 in new:
+    if 0 in map(extent_bound, (*old, *new)):
         return None
     result: AxisGroups = []
     i = j = 0

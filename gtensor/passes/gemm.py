@@ -27,19 +27,21 @@ def gemm(graph: Graph) -> Graph:
 
         t0: f32[4,3] = matmul(w, x, ta=True, tb=True)
     """
-    needed = drop_dead(graph)
-    uses = use_counts(needed)
-    products = {eqn.out for eqn in needed.eqns if eqn.prim.name == "matmul" and uses[eqn.out] == 1}
-    turned = {
-        eqn.outs
-        for eqn in needed.eqns
-        if eqn.prim.name == "transpose" and eqn.ins[0] in products and swaps_last_two(eqn.params["axes"])
-    }
+    products = {eqn.outs[0] for eqn in graph.eqns if eqn.prim.name == "matmul"}
+    swaps: list[tuple[Var, Var]] = []
+    for eqn in graph.eqns:
+        x = eqn.ins[0] if eqn.prim.name == "transpose" and swaps_last_two(eqn.params["axes"]) else None
+        if isinstance(x, Var) and x in products:
+            swaps.append((eqn.out, x))
+    if not swaps:
+        return graph
+    uses = use_counts(drop_dead(graph))
+    turned = {out for out, product in swaps if out in uses and uses[product] == 1}
     if not turned:
         return graph
 
     def rewrite(builder: Builder, eqn: Eqn, ins: list[Atom]) -> Sequence[Atom] | None:
-        product = builder.define(ins[0]) if eqn.outs in turned and isinstance(ins[0], Var) else None
+        product = builder.define(ins[0]) if eqn.outs[0] in turned and isinstance(ins[0], Var) else None
         if product is None:
             return None
         (a, b), ta, tb = product.ins, product.params["ta"], product.params["tb"]

@@ -22,7 +22,7 @@ from ..prim import REGISTRY, Prim
 from ..types import Type
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Site:
     """An operation about to be bound: `prim(ins; params)` of that type, with operands in normal form."""
 

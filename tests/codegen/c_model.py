@@ -11,6 +11,7 @@ import functools
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,17 +75,29 @@ def _folder() -> tempfile.TemporaryDirectory:
     return tempfile.TemporaryDirectory(prefix="gtensor-test-")
 
 
+def _build(command: Sequence[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[:4000]
+
+
+@functools.cache
+def _driver(command: tuple[str, ...]) -> Path:
+    """driver.c as an object file."""
+    path = Path(tempfile.mkdtemp(dir=_folder().name)) / "driver.o"
+    _build([*command, "-c", str(HERE / "driver.c"), "-o", str(path)])
+    return path
+
+
 @functools.lru_cache(maxsize=64)
 def compiled(found: Source, compiler: str, flags: tuple[str, ...]) -> Path:
     """The program of the units and the driver."""
     folder = Path(tempfile.mkdtemp(dir=_folder().name))
     for unit in found.units:
         (folder / unit.filename).write_text(unit.text, encoding="utf-8")
-    files = [str(folder / unit.filename) for unit in found.units if unit.filename.endswith(".c")]
-    blas = ["-DWITH_BLAS"] if found.needs_blas else []
-    command = [compiler, "-std=gnu99", *flags, *FLAGS, *WARNINGS, *blas, f"-I{TEMPLATES}", *files, str(HERE / "driver.c")]
-    done = subprocess.run([*command, "-o", str(folder / "model"), "-lm"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:4000]
+    common = (compiler, "-std=gnu99", *flags, *FLAGS, *WARNINGS, f"-I{TEMPLATES}")
+    driver = _driver((*common, "-DWITH_BLAS") if found.needs_blas else common)
+    files = [str(folder / unit.filename) for unit in found.units]
+    _build([*common, *files, str(driver), "-o", str(folder / "model"), "-lm"])
     return folder / "model"
 
 
@@ -103,7 +116,7 @@ def run(
     flags: tuple[str, ...] | None = None,
     blas: bool = False,
     loop: tuple[int, int, int] = (-1, 0, 0),
-    rows: list[int] | None = None,
+    rows: Sequence[int] | None = None,
     batched: tuple[str, ...] = (),
 ) -> Run:
     """Compile and run. `values` holds inputs and state by name; `loop` is (steps, batch, first)."""
@@ -112,7 +125,7 @@ def run(
     path = compiled(found, compiler, ("-O3", *target.flags) if flags is None else flags)
     table = program.table
     arrays = {name: np.ascontiguousarray(v, NUMPY[table[name].dtype]) for name, v in values.items()}
-    sent = [*dims, *loop, -1 if rows is None else len(rows), *(rows or [])]
+    sent = [*dims, *loop, -1 if rows is None else len(rows), *([] if rows is None else rows)]
     message = np.array(sent, np.int64).tobytes()
     sizes = {item.name: arrays[item.name].nbytes for item in program.inputs}
     for item in program.inputs:

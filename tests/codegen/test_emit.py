@@ -106,7 +106,8 @@ def test_every_dtype_is_moved_and_compared():
     buffers, steps, given, wanted = [], [], {}, {}
     for slot, dtype in enumerate(NUMPY):
         x = given[f"x{slot}"] = values(11, dtype=dtype)
-        own = load("a", f"x{slot}", 1, dtype=dtype), calc("b", "gt_gt_{t}({0}, {1})", "a", "1", dtype=dtype, result="b1")
+        above = calc("b", "gt_gt_{t}({0}, {1})", "a", "1", dtype=dtype, result="b1")
+        own = load("a", f"x{slot}", 1, dtype=dtype), above
         steps.append(kernel(f"k{slot}", (11,), *own, store(f"y{slot}", "a", 1), store(f"c{slot}", "b", 1)))
         buffers += [inp(f"x{slot}", (11,), slot, dtype), out(f"y{slot}", (11,), 2 * slot, dtype)]
         buffers.append(out(f"c{slot}", (11,), 2 * slot + 1, "b1"))
@@ -366,7 +367,7 @@ def test_memory_that_two_buffers_share_is_one_parameter():
     x = values(64)
     np.testing.assert_array_equal(run(program, {"x": x}).outputs["y"], x + x + 1 + x)
     assert "k1(float *restrict t)" in source(program).c_source
-    assert "t = u f32[64]" in source(program).c_source
+    assert "u in place of t" in source(program).c_source
 
 
 def test_donated_inputs_and_state_are_updated_in_place():
@@ -405,12 +406,12 @@ def compare(program, dim, seed, kind, flags, compiler):
         count = np.prod([at(n, (dim if item in program.inputs else BATCH.bound,)) for n in item.shape], dtype=int)
         arrays[item.name] = given_values[item.name][:count]
     found = run(program, arrays, dims=(dim,), target=TARGETS[kind], flags=flags, compiler=compiler)
+    expected, told = {}, (0, 0, 0)
     try:
         expected = run_apart(program, given_values, (dim,))
     except Failed as error:
-        assert (found.code, found.node, found.index) == (1, *error.args)
-        return
-    assert found.code == 0
+        told = (1, *error.args)
+    assert (found.code, found.node, found.index) == told
     for name, wanted in expected.items():
         rounding = {"rtol": 1e-5, "atol": 1e-5} if program.buffer(name).dtype == "f32" else {"rtol": 1e-12}
         got = found.outputs[name].ravel()

@@ -45,7 +45,8 @@ def plain(cases, dtype):
     buffers, steps = [], []
     for slot, ((m, n, k), ta, tb) in enumerate(cases):
         a, b, c = f"a{slot}", f"b{slot}", f"c{slot}"
-        buffers += [inp(a, (k, m) if ta else (m, k), 2 * slot, dtype), inp(b, (n, k) if tb else (k, n), 2 * slot + 1, dtype)]
+        buffers.append(inp(a, (k, m) if ta else (m, k), 2 * slot, dtype))
+        buffers.append(inp(b, (n, k) if tb else (k, n), 2 * slot + 1, dtype))
         buffers.append(out(c, (m, n), slot, dtype))
         term = Term(Access(a, strides(m, k, ta)), Access(b, strides(k, n, tb)), k)
         steps.append(Gemm(f"g{slot}", dtype, (), m, n, (term,), "acc", (store(c, "acc", n, 1),)))
@@ -161,8 +162,8 @@ def test_an_epilogue_of_many_statements():
     accumulators = (Accumulator("cols", "sum", scratch="cols64"), Accumulator("all", "sum", scratch="all64"))
     step = Gemm("g", "f32", (), 23, 19, (term,), "acc", epilogue, accumulators)
     buffers = [inp("x", (23, 8)), inp("w", (8, 19), 1), inp("bias", (19,), 2), out("y", (23, 19))]
-    buffers += [out("mask", (19, 23), 1, "b1"), out("rows", (23, 19), 2, "i64"), out("cols", (19,), 3), out("all", (), 4)]
-    buffers += [work("cols64", (19,), "f64"), work("all64", (), "f64")]
+    buffers += [out("mask", (19, 23), 1, "b1"), out("rows", (23, 19), 2, "i64"), out("cols", (19,), 3)]
+    buffers += [out("all", (), 4), work("cols64", (19,), "f64"), work("all64", (), "f64")]
     x, w, bias = values(23, 8), values(8, 19), values(19)
     for flags in (None, SANE):
         found = run(make(buffers, [step], dims=()), {"x": x, "w": w, "bias": bias}, flags=flags).outputs

@@ -1,0 +1,220 @@
+"""The stages: their texts, the cache key, what a hit leaves out, and the settings that look inside."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import gtensor as gt
+from gtensor import passes, report
+from gtensor.errors import InternalError, OptionError, SignatureError
+
+X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+
+
+def row_norm(x):
+    y = gt.exp(x - gt.max(x, axis=1, keepdims=True))
+    return y / gt.sum(y, axis=1, keepdims=True)
+
+
+def test_every_stage_can_be_read():
+    traced = gt.compile(row_norm).trace(X)
+    lowered = traced.lower()
+    compiled = lowered.compile()
+    assert traced.as_text().startswith("graph row_norm(x: f32[3,4]):")
+    assert "y = gt.exp(x" in traced.as_text()
+    assert "exp(" in lowered.as_text("simplified")
+    assert lowered.as_text("schedule").startswith("schedule of row_norm: 1 kernels")
+    assert lowered.as_text().startswith("program row_norm")
+    assert "arena:" in lowered.as_text("memory")
+    assert lowered.as_text("c") == compiled.as_text() == compiled.c_source
+    assert "gt_model_get" in compiled.c_source
+    with pytest.raises(OptionError, match=r"there is no stage 'asm'"):
+        lowered.as_text("asm")
+
+
+def test_what_was_compiled_can_be_looked_into():
+    f = gt.compile(row_norm)
+    for name in ("graph", "kernels", "c_source", "memory", "assembly"):
+        with pytest.raises(SignatureError, match="row_norm is not compiled yet"):
+            getattr(f, name)
+    f(X)
+    assert f.graph.name == "row_norm"
+    assert f.compiled.files[0].read_text() == f.compiled.library.sources["row_norm.c"]
+    assert "row_norm" in f.assembly or "gt_model" in f.assembly
+    (kernel,) = f.kernels
+    assert (kernel.kind, kernel.space, kernel.reads, kernel.bytes_read, kernel.bytes_written) == (
+        "rows", "3, 4", ("x",), 48, 48,
+    )  # fmt: skip
+    assert any("test_stages.py" in line for line in kernel.lines)
+    assert "x" in str(kernel) and "48 B" in str(kernel)
+
+
+def test_the_kernels_are_counted():
+    f = gt.compile(lambda x, w: (x @ w, gt.sum(x, axis=0)))
+    f(X, X.T)
+    product, rows = sorted(f.kernels, key=lambda kernel: kernel.kind)
+    assert (product.kind, product.space, product.flops) == ("product", "3, 3", 2 * 3 * 3 * 4)
+    assert (product.bytes_read, product.bytes_written) == (2 * 48, 36)
+    assert rows.bytes_written == 16
+    assert report.text(f.kernels).splitlines()[-1].startswith("2 kernels: ")
+
+
+def key(fn, *args, donate=(), **settings):
+    with gt.config(**settings):
+        return gt.compile(fn, donate=donate).trace(*args).key
+
+
+def test_the_key_says_all_that_the_c_depends_on():
+    def f(x, y):
+        return gt.exp(x) + y, gt.sum(y)
+
+    x, y = gt.spec((4,)), gt.spec((4,))
+    base = key(f, x, y)
+    assert key(f, np.ones(4, np.float32), gt.ones(4)) == base
+    assert key(lambda x, y: (gt.exp(x) + y, gt.sum(y)), x, y) != base  # the C has the function's name
+    different = [
+        key(f, gt.spec((5,)), gt.spec((5,))),
+        key(f, gt.spec((4,), gt.float64), y),
+        key(f, x, y, donate="x"),
+        key(f, x, y, skip="algebra"),
+        key(f, gt.spec(("B",), max={"B": 4}), gt.spec(("B",), max={"B": 4})),
+        key(f, gt.spec(("B",), max={"B": 5}), gt.spec(("B",), max={"B": 5})),
+        key(f, x, 1.0),
+        key(f, x, 1),
+    ]
+    assert len({base, *different}) == 1 + len(different)
+    assert gt.__version__ in base
+    assert "test_stages" not in base
+
+
+def test_equal_functions_of_other_lines_share_the_cache():
+    def make():
+        def twice(x):
+            return x * 2
+
+        return twice
+
+    first = make()
+
+    def twice(x):
+        return x * 2
+
+    gt.compile(first)(X)
+    again = gt.compile(twice)
+    again(X)
+    assert again.compiled.hit
+    lines = [f"test_stages.py:{fn.__code__.co_firstlineno + 1} " for fn in (first, twice)]
+    assert lines[0] not in again.c_source and lines[1] in again.c_source
+
+
+HIT = """
+import sys
+import numpy as np
+import gtensor as gt
+from gtensor import stages
+
+if sys.argv[1] == "hit":
+    def never(*args, **kwargs):
+        raise AssertionError("called on a hit")
+    stages.passes.simplify = stages.fuse = stages.lower = stages.build.build = never
+
+f = gt.compile(lambda x: gt.tanh(x) * 2)
+print(f(np.ones(3, np.float32)).tolist(), f.compiled.hit, "jinja2" in sys.modules, "tqdm" in sys.modules)
+"""
+
+
+def test_a_second_process_only_loads(tmp_path):
+    def run(mode):
+        done = subprocess.run(
+            [sys.executable, "-c", HIT, mode], env=environment(tmp_path), capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    expected = (2 * np.tanh(np.ones(3, np.float32))).tolist()
+    assert run("miss").endswith("False True False")
+    assert run("hit") == f"{expected} True False False"
+
+
+def environment(cache):
+    return {**os.environ, "GT_CACHE": str(cache), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+
+
+def test_debug_levels_say_more_and_more(capsys):
+    def said(level):
+        with gt.config(debug=level):
+            gt.compile(row_norm)(X)
+        return capsys.readouterr().err
+
+    assert said(0) == ""
+    first, second, third = said(1), said(2), said(3)
+    assert "trace: row_norm: " in first and "build: row_norm" in first
+    assert "graph row_norm" not in first and "graph row_norm(x: f32[3,4]):" in second and "pass views" in second
+    assert "schedule of row_norm" not in second and "schedule of row_norm" in third
+
+
+def test_the_c_and_the_command_are_said_at_the_fourth_level(tmp_path, capsys):
+    with gt.config(debug=4, cache=tmp_path):
+        gt.compile(row_norm)(X)
+    said = capsys.readouterr().err
+    assert "gt_model_get" in said and " -O3 " in said
+
+
+def test_stages_are_dumped_in_numbered_files(tmp_path):
+    with gt.config(dump=str(tmp_path / "new")):
+        gt.compile(row_norm)(X)
+        gt.compile(row_norm)(X[:2])
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert len(names) == 12
+    assert [name.split("-", 2)[2] for name in names[:6]] == [
+        "0-traced.txt", "1-simplified.txt", "2-schedule.txt", "3-program.txt", "4-memory.txt", "5.c",
+    ]  # fmt: skip
+    assert "gt_model_get" in (tmp_path / "new" / names[5]).read_text()
+
+
+def test_checks_look_at_every_pass_even_on_a_hit(monkeypatch):
+    gt.compile(row_norm)(X)
+    with gt.config(check=2):
+        assert np.array_equal(gt.compile(row_norm)(X).numpy(), gt.compile(row_norm)(X).numpy())
+    bad = passes.Pass("wrong", lambda graph: gt.trace(lambda x: row_norm(x) + 1, gt.spec((3, 4))), "")
+    monkeypatch.setattr(passes, "PASSES", (*passes.PASSES, bad))
+    with gt.config(check=2), pytest.raises(InternalError, match="the pass wrong changed a value"):
+        gt.compile(row_norm)(X)
+
+
+def test_passes_can_be_left_out():
+    def f(x):
+        return gt.stop_gradient(x) / 4
+
+    def prims(**settings):
+        with gt.config(**settings):
+            return [e.prim.name for e in gt.compile(f).trace(X).lower().simplified.eqns]
+
+    assert "stop_gradient" not in prims()
+    assert "stop_gradient" in prims(skip="cut")
+    with gt.config(skip="nonsense"), pytest.raises(OptionError, match="there is no pass 'nonsense'"):
+        gt.compile(f)(X[:1])
+
+
+def test_kernels_can_be_timed():
+    with gt.config(time=1):
+        f = gt.compile(row_norm)
+        np.testing.assert_allclose(f(X).numpy(), row_norm(X).numpy(), rtol=1e-6)
+        assert "-DGT_TIME=1" in f.compiled.library.path.parent.joinpath("entry.json").read_text()
+
+
+def test_the_settings_of_the_trace_count():
+    with gt.config(cflags="-DNOTHING=1"):
+        lowered = gt.compile(row_norm).trace(X).lower()
+    entry = lowered.compile().compiled.library.path.parent / "entry.json"
+    assert "-DNOTHING=1" in entry.read_text()
+
+
+@pytest.mark.parametrize("name, value", [("cflags", "-ffast-math"), ("blas", "mkl"), ("sanitize", "nothing")])
+def test_settings_that_mean_nothing_are_refused(name, value):
+    with gt.config(**{name: value}), pytest.raises(OptionError, match=f"GT_{name.upper()}"):
+        gt.compile(row_norm)(X)
