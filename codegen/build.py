@@ -11,20 +11,26 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from . import blas, gemm
+from . import blas
 from .abi import TEMPLATES
 from .artefact import Recipe, Workshop
 from .cache import Cache, Entry, tree_digest
-from .check import check
-from .emit import Source, emit
+from .lazy import Lazy
 from .library import ABI_VERSION, Library
-from .memory import Plan, plan
 from .options import Options
-from .program import Program
 from .target import Target
 from .toolchain import check_sanitizers
 from .trampoline import bridge
+
+if TYPE_CHECKING:
+    from . import write as writer
+    from .emit import Source
+    from .memory import Plan
+    from .program import Program
+else:
+    writer = Lazy(".write", __package__)
 
 
 def lookup(key_text: str, options: Options) -> Library | None:
@@ -71,14 +77,16 @@ def build(program: Program, key_text: str, options: Options) -> Library:
 
 def place(program: Program, options: Options) -> Plan:
     """The program checked, with its products assigned and a place for each buffer; raises as `build` does."""
-    workshop = Workshop(options)
-    check(program)
-    return plan(gemm.prepare(program, target(options), bool(blas.choose(options, workshop))))
+    return writer.place(program, target(options), _has_blas(options))
 
 
 def write(program: Program, options: Options) -> Source:
     """The C that `build` would compile; raises as `build` does."""
-    return emit(place(program, options), target(options))
+    return writer.write(program, target(options), _has_blas(options))
+
+
+def _has_blas(options: Options) -> bool:
+    return bool(blas.choose(options, Workshop(options)))
 
 
 def load(path: Path, options: Options) -> Library:

@@ -95,7 +95,15 @@ class _Function:
     @property
     def comment(self) -> list[str]:
         """What the kernel computes, over which loops and arrays, and what else it serves."""
-        also = [f"also {step.name}: {' '.join(step.comment)}".rstrip(": ") for step in self.also[:COMMENTED_USES]]
+        also: list[str] = []
+        said: tuple[str, ...] = self.step.comment
+        for step in self.also[:COMMENTED_USES]:
+            if step.comment != said or not also:
+                also.append(f"also {step.name}")
+                also[-1] += f": {' '.join(step.comment)}" if step.comment not in ((), said) else ""
+            else:
+                also[-1] += f", {step.name}"
+            said = step.comment
         if len(self.also) > COMMENTED_USES:
             also.append(f"and {len(self.also) - COMMENTED_USES} more")
         return block_comment([*wrapped(self.step.comment), *self.shapes, *wrapped(also)])

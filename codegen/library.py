@@ -21,7 +21,7 @@ import numpy as np
 from . import _abi
 from .cexpr import SIZES
 from .errors import CodegenError
-from .program import Dim, Extent
+from .extent import Dim, Extent
 from .trampoline import Bridge, Guard, Stepper
 
 FFI: Any = _abi.ffi

@@ -21,16 +21,16 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from math import prod
 
 from .access import Touches, contiguous, may_take_over, touches
-from .cexpr import DTYPES, SIZES
+from .cexpr import DTYPES
 from .donate import arrange
-from .program import Access, Array, Buffer, Extent, Load, Phase, Program, RowKernel, Step, Store, scaled, upper
+from .extent import ALIGN as ALIGN
+from .extent import aligned
+from .extent import nbytes as nbytes
+from .extent import state_layout as state_layout
+from .program import Access, Buffer, Extent, Load, Phase, Program, RowKernel, Step, Store, scaled, upper
 from .show import show_shape, show_table
-
-ALIGN = 64
-"""Bytes: every buffer of the arena and every state leaf starts at a multiple of this."""
 
 
 @dataclass(frozen=True)
@@ -89,24 +89,6 @@ def plan(program: Program) -> Plan:
     return Plan(program, places, work_bytes, state_bytes, state_offsets)
 
 
-def nbytes(shape: Sequence[Extent], dtype: str) -> int:
-    """Bytes of an array at the bounds of its run-time extents."""
-    return prod(map(upper, shape)) * SIZES[dtype]
-
-
-def state_layout(arrays: Sequence[Array]) -> tuple[tuple[int, ...], int]:
-    """The byte offset of each state leaf and the bytes of the block; a function of shapes and dtypes only.
-
-    >>> state_layout((Array("w", "f32", (3, 5)), Array("n", "i64", ()), Array("b", "f32", (5,))))
-    ((0, 64, 128), 192)
-    """
-    offsets, end = [], 0
-    for array in arrays:
-        offsets.append(end)
-        end += _aligned(nbytes(array.shape, array.dtype))
-    return tuple(offsets), end
-
-
 def lifetimes(steps: Sequence[Touches]) -> dict[str, tuple[int, int]]:
     """The first and the last step that touch each buffer."""
     lives: dict[str, tuple[int, int]] = {}
@@ -116,13 +98,9 @@ def lifetimes(steps: Sequence[Touches]) -> dict[str, tuple[int, int]]:
     return lives
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGN) * ALIGN
-
-
 def _room(buffer: Buffer) -> int:
     """Bytes of the arena for a buffer; an empty one has a place of its own too."""
-    return max(_aligned(nbytes(buffer.shape, buffer.dtype)), ALIGN)
+    return max(aligned(nbytes(buffer.shape, buffer.dtype)), ALIGN)
 
 
 def _fixed(home: Buffer, state_offsets: Sequence[int]) -> Place:

@@ -6,8 +6,10 @@ a kernel's stores and sums happen to an element; what can fail still fails; ever
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from .program import (
     Access,
@@ -197,30 +199,46 @@ def _joined(kernel: RowKernel) -> RowKernel:
 def _summed(kernel: RowKernel, table: Mapping[str, Buffer]) -> RowKernel:
     """Sums of floats into one element per row become a Reduce of the row, added to its target once.
 
-    The row is then folded in lanes, and the body around it can be a vector loop.
+    The row is then folded in lanes, and the body around it can be a vector loop. In a kernel of one row
+    the fold is the result, and is stored.
     """
     wide = {a.buffer: a.scratch or a.buffer for a in kernel.accumulators}
+    often = Counted(a.buffer for p in kernel.phases for a in _accesses((*p.head, *p.body)))
+    fresh = {a.buffer for a in kernel.accumulators if a.start == "identity" and often[a.buffer] == 1}
     phases: list[Phase] = []
+    stored: set[str] = set()
     for phase in kernel.phases:
         body: list[Stmt] = []
         after: list[Stmt] = []
         tags = {stmt.var: stmt.dtype for stmt in (*phase.head, *phase.body) if isinstance(stmt, Load | Assign)}
         for stmt in phase.body:
-            if (
-                isinstance(stmt, Accumulate)
-                and stmt.op in FOLDED
-                and tags.get(stmt.value) in ("f32", "f64")
-                and stmt.access.strides[-1] == 0
-                and not stmt.access.index
-                and kernel.space[-1] != 1
-            ):
-                var = f"{hint(stmt.value)}_{stmt.op}'{len(phases)}_{len(after)}"
-                body.append(Reduce(var, table[wide[stmt.access.buffer]].dtype, stmt.op, stmt.value, stmt.note))
-                after.append(replace(stmt, value=var))
-            else:
+            if not _is_row_sum(stmt, kernel, tags):
                 body.append(stmt)
+                continue
+            target = stmt.access.buffer
+            var = f"{hint(stmt.value)}_{stmt.op}'{len(phases)}_{len(after)}"
+            if target in fresh and len(kernel.space) == 1 and one_element(table[target]):
+                stored.add(target)
+                body.append(Reduce(var, table[target].dtype, stmt.op, stmt.value, stmt.note))
+                after.append(Store(stmt.access, var))
+            else:
+                body.append(Reduce(var, table[wide[target]].dtype, stmt.op, stmt.value, stmt.note))
+                after.append(replace(stmt, value=var))
         phases += [Phase(phase.head, tuple(body))] + ([Phase(tuple(after))] if after else [])
-    return replace(kernel, phases=tuple(phases))
+    accumulators = tuple(a for a in kernel.accumulators if a.buffer not in stored)
+    return replace(kernel, phases=tuple(phases), accumulators=accumulators)
+
+
+def _is_row_sum(stmt: Stmt, kernel: RowKernel, tags: Mapping[str, str]) -> TypeGuard[Accumulate]:
+    """Whether a statement of a body adds a float to an element that is the same for the whole row."""
+    return (
+        isinstance(stmt, Accumulate)
+        and stmt.op in FOLDED
+        and tags.get(stmt.value) in ("f32", "f64")
+        and stmt.access.strides[-1] == 0
+        and not stmt.access.index
+        and kernel.space[-1] != 1
+    )
 
 
 # ---- names ------------------------------------------------------------------------------------------------

@@ -11,32 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .cexpr import Expr
-
-
-@dataclass(frozen=True)
-class Dim:
-    """A run-time extent: `factor * dims[index]`, where `dims[index]` is at most `bound`."""
-
-    index: int
-    name: str
-    bound: int
-    factor: int = 1
-
-
-Extent = int | Dim
-"""A loop extent, stride or offset: a constant, or a constant multiple of one run-time dimension."""
-
-
-def upper(extent: Extent) -> int:
-    """The largest value an extent can take."""
-    return extent if isinstance(extent, int) else extent.factor * extent.bound
-
-
-def scaled(extent: Extent, factor: int) -> Extent:
-    """`extent * factor`."""
-    if isinstance(extent, int):
-        return extent * factor
-    return Dim(extent.index, extent.name, extent.bound, extent.factor * factor) if factor else 0
+from .extent import Array as Array
+from .extent import Dim as Dim
+from .extent import Extent as Extent
+from .extent import scaled as scaled
+from .extent import upper as upper
 
 
 @dataclass(frozen=True)
@@ -228,15 +207,6 @@ class Gemm:
 
 
 Step = RowKernel | Gemm
-
-
-@dataclass(frozen=True)
-class Array:
-    """What a caller is told of one input, output or state leaf: shown in the metadata of the C."""
-
-    name: str
-    dtype: str
-    shape: tuple[Extent, ...]
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ def _tile(tile: Tile) -> dict[str, Any]:
         "first": _declared(vector, first if tile.more else [f"{name} = {zero}" for name, _ in everything]),
         "loads": [f"const {DTYPES[tag]} *ap = a + ak * p, *bp = b + bk * p;", *_row_of_b(tile, vector)],
         "steps": steps,
-        "last": packed([store.format(at, c) if wide else f"tile[{at}] = {c};" for c, at in everything], indent=""),
+        "last": [" ".join(store.format(at, c) if wide else f"tile[{at}] = {c};" for c, at in row) for row in cells],
     }
 
 

@@ -5,9 +5,11 @@ the names of the Python array API standard; a few of NumPy's and PyTorch's names
 """
 
 from math import e, inf, nan, pi
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
 from . import errors, nn, optim, show
-from .api import compile
+from .codegen.lazy import Lazy as _Lazy
 from .config import config
 from .grad import grad, hvp, jvp, value_and_grad, vjp
 from .gradcheck import check_grads
@@ -116,10 +118,8 @@ from .ops.transcendental import (
     tan,
     tanh,
 )
-from .resident import Resident
 from .tensor import Tensor
 from .trace import spec, trace
-from .train import TrainStep
 from .types import bool_, float32, float64, int32, int64, uint8
 
 __version__ = "0.1.0"
@@ -129,6 +129,28 @@ bool = bool_
 cat = concatenate = concat
 clamp = clip
 power = pow
+
+if TYPE_CHECKING:
+    from .api import compile
+    from .resident import Resident
+    from .train import TrainStep
+
+_LATE = {
+    "Resident": _Lazy(".resident", __name__),
+    "TrainStep": _Lazy(".train", __name__),
+    "compile": _Lazy(".api", __name__),
+}
+"""What is imported when it is first used: evaluating and differentiating need no compiler."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(_LATE[name], name)
+    return value
+
+
+del TYPE_CHECKING
 
 __all__ = [
     "Graph",

@@ -20,9 +20,9 @@ import numpy as np
 from . import tree
 from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names
 from .captures import Captures
+from .codegen.extent import Array as Described
+from .codegen.extent import state_layout
 from .codegen.library import Call, aligned_empty
-from .codegen.memory import state_layout
-from .codegen.program import Array as Described
 from .errors import InternalError, ShapeError, SignatureError, TraceError
 from .stages import Compiled, Inspected, Settings, Traced
 from .trace import Signature, Spec, argument_names, leaf_type, split_arguments, to_array, trace_call

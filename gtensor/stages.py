@@ -16,29 +16,32 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from . import errors, ir, passes, report
+from . import errors, ir
 from .calls import Wiring
 from .codegen import build
 from .codegen.cache import tree_digest
 from .codegen.cexpr import identifier
 from .codegen.compiler import ToolchainError
 from .codegen.errors import CodegenError, EmitError, ProgramError
+from .codegen.lazy import Lazy
 from .codegen.library import ERR_INDEX, Failure, Library
-from .codegen.memory import Plan, show_plan
 from .codegen.options import OptionError, Options
-from .codegen.program import Program
-from .codegen.show import show
 from .config import get
-from .fuse import fuse
 from .ir import Eqn, Graph
-from .lower import lower
 from .prim import Bounds, Indexing
-from .schedule import Schedule
-from .show import diff
 from .trace import Traced as Tracing
 from .types import Dim
+
+if TYPE_CHECKING:
+    from . import pipeline
+    from .codegen.memory import Plan
+    from .codegen.program import Program
+    from .report import Kernel
+    from .schedule import Schedule
+else:
+    pipeline = Lazy(".pipeline", __package__)
 
 _NUMBERS = itertools.count(1)
 """Of the models written to GT_DUMP."""
@@ -143,7 +146,7 @@ class Lowered:
         say = settings.options.say
         say(2, self.traced.as_text())
         started = time.perf_counter()
-        result = passes.simplify(graph, skip=settings.skip, check=settings.check, log=self._log)
+        result = pipeline.simplify(graph, skip=settings.skip, check=settings.check, log=self._log)
         say(1, f"passes: {graph.name}: {len(graph.eqns)} equations became {len(result.eqns)} {_since(started)}")
         return result
 
@@ -153,13 +156,13 @@ class Lowered:
         counts = "unchanged" if after is before else f"{len(before.eqns)} equations became {len(after.eqns)}"
         say(1, f"pass {name}: {counts} in {1e3 * seconds:.1f} ms")
         if after is not before:
-            say(2, diff(before, after))
+            say(2, pipeline.diff(before, after))
 
     @cached_property
     def schedule(self) -> Schedule:
         """The equations grouped into kernels, each with its reason."""
         started = time.perf_counter()
-        result = fuse(self.simplified)
+        result = pipeline.fuse(self.simplified)
         say = self.traced.settings.options.say
         say(1, f"fuse: {self.traced.graph.name}: {len(result.groups)} kernels {_since(started)}")
         say(3, result.as_text())
@@ -170,7 +173,7 @@ class Lowered:
         """The loops, before any C."""
         wiring, schedule = self.traced.wiring, self.schedule
         started = time.perf_counter()
-        result = lower(
+        result = pipeline.lower(
             schedule, state=wiring.state, alias=wiring.alias, loss=wiring.loss, header=_header(self.traced, schedule)
         )
         self.traced.settings.options.say(1, f"lower: {self.traced.graph.name} {_since(started)}")
@@ -230,8 +233,8 @@ class Lowered:
 _TEXTS: dict[str, Callable[[Lowered], str]] = {
     "simplified": lambda stage: ir.text(stage.simplified),
     "schedule": lambda stage: stage.schedule.as_text(),
-    "program": lambda stage: show(stage.program),
-    "memory": lambda stage: show_plan(stage.plan),
+    "program": lambda stage: pipeline.show(stage.program),
+    "memory": lambda stage: pipeline.show_plan(stage.plan),
     "c": lambda stage: stage.c_source,
 }
 """Stage -> its text, in order."""
@@ -320,9 +323,9 @@ class Inspected:
         return self.compiled.traced.graph
 
     @property
-    def kernels(self) -> tuple[report.Kernel, ...]:
+    def kernels(self) -> tuple[Kernel, ...]:
         """The kernels in the order they run: what each computes, reads and writes."""
-        return report.kernels(self.compiled.lowered.plan)
+        return pipeline.kernels(self.compiled.lowered.plan)
 
     @property
     def c_source(self) -> str:

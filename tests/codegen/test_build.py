@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gtensor.codegen import build as build_module
-from gtensor.codegen import trampoline
+from gtensor.codegen import trampoline, write
 from gtensor.codegen.artefact import Workshop
 from gtensor.codegen.build import assembly, build, cache, load, lookup, target
 from gtensor.codegen.compiler import CompileError, ToolchainError
@@ -58,7 +58,7 @@ def test_a_product(options):
 def test_a_hit_does_nothing_but_load(options, monkeypatch):
     build(PROGRAM, "double", options)
     for name in ("check", "plan", "emit"):
-        monkeypatch.setattr(build_module, name, lambda *args: pytest.fail("a hit needs none of this"))
+        monkeypatch.setattr(write, name, lambda *args: pytest.fail("a hit needs none of this"))
     np.testing.assert_array_equal(build(PROGRAM, "double", options).call([X])[0], 2 * X)
 
 
