@@ -1,7 +1,7 @@
 PYTHON ?= python
 N ?= 1000
 
-.PHONY: test check lint golden fuzz demo
+.PHONY: test check lint golden fuzz demo bench
 
 # The tests that say in a minute whether the tree is sound.
 test:
@@ -27,3 +27,7 @@ fuzz:
 # Train on handwritten digits.
 demo:
 	gtensor demo
+
+# Measure beside torch, jax, pytensor and NumPy: benchmarks/README.md says what and how.
+bench:
+	$(PYTHON) -m benchmarks.run

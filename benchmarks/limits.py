@@ -95,7 +95,7 @@ def measure(seconds):
 
 def main():
     machine.alone()
-    found = measure(1.0)
+    found = measure(0.5)
     if sys.argv[1:] == ["--json"]:
         print(json.dumps(found))
         return

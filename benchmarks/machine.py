@@ -9,23 +9,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+
+ALONE = "GT_BENCH_ALONE"
+"""Set in processes that were started with one thread."""
+
 THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
     "NUMBA_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
+    ALONE,
 )
-"""What tells libraries how many threads to use."""
+"""What tells libraries to use one thread."""
 
 FORCED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 """What would keep BLAS from the kernels that it has for this CPU."""
 
 
 def environment(**more):
-    """This process's environment for a process with one thread."""
+    """This process's environment for a process with one thread; gtensor caches in the repository, unless told."""
     kept = {name: value for name, value in os.environ.items() if name not in FORCED}
-    return {**kept, **dict.fromkeys(THREADS, "1"), **more}
+    return {"GT_CACHE": str(ROOT / "build" / "cache"), **kept, **dict.fromkeys(THREADS, "1"), **more}
 
 
 def last_core():
@@ -40,10 +46,10 @@ def pin(core):
 
 
 def alone():
-    """Start this program again with one thread, pinned: for programs that measure in their own process."""
-    if os.environ.get("GT_BENCH_ALONE") is None:
+    """Start this program again, on one core and with one thread: for programs that measure in their own process."""
+    if ALONE not in os.environ:
         pin(last_core())
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment(GT_BENCH_ALONE="1"))
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment())
 
 
 def cpu():
@@ -53,7 +59,6 @@ def cpu():
         names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model n")]
         return names[0] if names else platform.machine()
     if sys.platform == "darwin":
-        return subprocess.run(
-            ["sysctl", "-n", "machdep.cpu.brand_string"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        asked = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
     return platform.processor()

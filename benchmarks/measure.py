@@ -1,10 +1,11 @@
 """One process of the harness: one library, one mode, one workload, and nothing else.
 
-    python -m benchmarks.measure gtensor:step W1 --seconds 1 --core 1
+    python -m benchmarks.measure gtensor:step W1 --seconds 1
 
 prints a record in JSON. The losses before the first five updates must be those of the table in workloads.py; only then
 calls are timed, one by one, the loss read in each. `--seconds 0` stops after the losses: the first call is then all
-that was timed. Law: nothing but the standard library is imported before the library under test.
+that was timed. The threads and the
+core are those that it is started with. Law: nothing but the standard library is imported before the library.
 """
 
 import argparse
@@ -16,7 +17,6 @@ import statistics
 import sys
 import time
 
-from . import machine
 from .contender import Unsupported
 
 CHECKED, TOLERANCE = 5, 1e-4
@@ -86,9 +86,7 @@ def main():
     parser.add_argument("contender", help="library:mode")
     parser.add_argument("workload")
     parser.add_argument("--seconds", type=float, default=1.0, help="of timed calls; 0: only the first call")
-    parser.add_argument("--core", type=int, help="the only core to run on")
     args = parser.parse_args()
-    machine.pin(args.core)
     try:
         record = measure(args.contender, args.workload, args.seconds)
     except (Unsupported, ModuleNotFoundError) as reason:

@@ -7,8 +7,10 @@ Law: one statement of the program is one statement of the C, in the same order.
 
 from __future__ import annotations
 
+from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from .cexpr import REDUCERS, literal
@@ -102,6 +104,7 @@ class Body:
         self.rests: set[str] = set()
         self._note = ""
         self._inline: set[str] = set()
+        self._stored: dict[str, Store] = {}
         self._pending: dict[str, Load] = {}
         self._vars: dict[str, tuple[str, str]] = {}
         self._running: dict[str, tuple[str, str]] = {}
@@ -163,6 +166,7 @@ class Body:
     def all(self, stmts: Sequence[Stmt], own: bool = True) -> None:
         """Write statements in order; `own` says that nothing outside of them reads their variables."""
         self._inline = self._single_uses(stmts) if own else set()
+        self._stored = _stored_at_once(stmts) if own else {}
         for stmt in stmts:
             self.write(stmt)
 
@@ -192,7 +196,8 @@ class Body:
 
     def constants(self, stmts: Iterable[Stmt]) -> None:
         """Load before the loops what all their elements share and the kernel does not write."""
-        fixed = {name for param in self.signature.params if param.const for name in param.buffers}
+        alone = (param for param in self.signature.params if param.const and param.restrict)
+        fixed = {name for param in alone for name in param.buffers}
         found: dict[tuple[str, Extent], str] = {}
         for stmt in stmts:
             if not isinstance(stmt, Load) or stmt.access.buffer not in fixed:
@@ -218,30 +223,39 @@ class Body:
         self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {source};")
 
     def assign(self, stmt: Assign) -> None:
-        """`const float h = gt_tanh_f32(z);`, preceded by its loads where that is too wide."""
-        name = self.names.new(hint(stmt.var), self.subscript())
-        line = self._assignment(stmt, name)
+        """`const float h = gt_tanh_f32(z);`, preceded by its loads where that is too wide.
+
+        A value that is only stored is assigned to its element: `h[32 * i + j] = gt_tanh_f32(z);`.
+        """
+        if stmt.var in self._stored:
+            name = target = self.element(self._stored[stmt.var].access)
+        else:
+            name = self.names.new(hint(stmt.var), self.subscript())
+            target = f"const {VARIABLES[stmt.dtype]} {name}"
+        line = self._assignment(stmt, target)
         if 4 * self.code.depth + len(line) > WIDTH:
             for arg in stmt.expr.args:
                 if arg in self._pending:
                     self._inline.discard(arg)
                     del self._vars[arg]
                     self.load(self._pending.pop(arg))
-            line = self._assignment(stmt, name)
+            line = self._assignment(stmt, target)
         self._vars[stmt.var] = (name, stmt.dtype)
         self.code.add(line, self.said(stmt.note))
 
-    def _assignment(self, stmt: Assign, name: str) -> str:
+    def _assignment(self, stmt: Assign, target: str) -> str:
         expr = stmt.expr
         text = expr.template.format(*(self.value(arg) for arg in expr.args), t=expr.t, r=expr.r)
-        return f"const {VARIABLES[stmt.dtype]} {name} = {_bare(text)};"
+        return f"{target} = {_bare(text)};"
 
     def count(self, stmt: Counter) -> None:
         """The loop counter itself serves as the variable."""
         self._vars[stmt.var] = (self.counters[stmt.axis], "i64")
 
     def store(self, stmt: Store) -> None:
-        """`y[784 * i + j] = h;`"""
+        """`y[784 * i + j] = h;`, unless its value was assigned there."""
+        if self._stored.get(stmt.value) is stmt:
+            return
         self.code.add(f"{self.element(stmt.access)} = {self.value(stmt.value)};")
 
     def accumulate(self, stmt: Accumulate) -> None:
@@ -298,10 +312,23 @@ class Body:
         """A loop over all elements of a buffer; `@` in the line is the counter."""
         self.names.push()
         counter = self.names.counter()
-        self.code.open(loop(counter, size(buffer.shape)), brace=False)
+        self.code.open(loop(counter, size(buffer.shape)))
         self.code.add(line.replace("@", counter))
         self.code.close()
         self.names.pop()
+
+
+def _stored_at_once(stmts: Sequence[Stmt]) -> dict[str, Store]:
+    """The values that are stored by the next statement and read by no other."""
+    reads_of = Counted(var for stmt in stmts for var in reads(stmt))
+    return {
+        first.var: then
+        for first, then in pairwise(stmts)
+        if isinstance(first, Assign)
+        and isinstance(then, Store)
+        and then.value == first.var
+        and reads_of[first.var] == 1
+    }
 
 
 def mentions(stmt: Stmt) -> list[tuple[str, int]]:

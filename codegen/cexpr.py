@@ -98,12 +98,16 @@ def _float_literal(value: float, tag: str) -> str:
 
 
 def shortest(value: float) -> str:
-    """The shortest decimal text that reads back to the same float32."""
+    """The shortest decimal text that reads back to the same float32.
+
+    >>> shortest(-30.0), shortest(0.10000000149011612), shortest(1e-40)
+    ('-30.0', '0.1', '1e-40')
+    """
     target = round_f32(value)
     for digits in range(1, 10):
-        text = f"{value:.{digits}g}"
-        if round_f32(float(text)) == target:
-            return text
+        near = float(f"{value:.{digits}g}")
+        if round_f32(near) == target:
+            return repr(near)
     return repr(value)
 
 

@@ -222,23 +222,29 @@ class Code:
 
     depth: int = 1
     lines: list[tuple[int, str, str]] = field(default_factory=list)
-    _braces: list[bool] = field(default_factory=list)
+    _open: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
 
     def add(self, text: str, note: str = "") -> None:
         """One line; a note becomes its comment."""
+        head, count = self._open[-1]
+        self._open[-1] = (head, count + 1)
         self.lines.append((self.depth, text, comment(note)))
 
-    def open(self, head: str = "", brace: bool = True) -> None:
-        """`head {`, and one step inwards; a loop around a single statement needs no brace."""
-        self.add(f"{head} {{".strip() if brace else head)
-        self._braces.append(brace)
+    def open(self, head: str = "") -> None:
+        """`head {`, and one step inwards."""
+        self.add(f"{head} {{".strip())
+        self._open.append((len(self.lines) - 1, 0))
         self.depth += 1
 
     def close(self) -> None:
-        """One step outwards, and `}` where there was a `{`."""
+        """One step outwards, and `}`; a loop around one statement needs no braces."""
         self.depth -= 1
-        if self._braces.pop():
-            self.add("}")
+        place, count = self._open.pop()
+        depth, head, note = self.lines[place]
+        if count == 1 and head != "{" and not self.lines[place + 1][1].startswith("const "):
+            self.lines[place] = (depth, head.removesuffix(" {"), note)
+        else:
+            self.lines.append((self.depth, "}", ""))
 
     def text(self) -> str:
         """All lines; the notes of neighbouring lines are aligned."""

@@ -8,7 +8,7 @@ globals but constant tables, and every kernel that is the same function is writt
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from .body import Body
 from .cexpr import DTYPES, identifier
 from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, string, wrapped
 from .describe import description, shape_text, shapes
-from .errors import EmitError
 from .memory import Place, Plan
-from .program import Buffer, Dim, Extent, Gemm, Program, Reduce, RowKernel, Step
+from .program import Buffer, Dim, Extent, Gemm, Reduce, RowKernel, Step
 from .signature import Signature, signature
 from .target import Target
 from .tiles import families
@@ -30,8 +29,8 @@ UNIT_LINES = 1500
 PART_CALLS = 100
 """Kernel calls per function, and twice that in the entry alone: compilers take long over longer functions."""
 
-COUNT = Dim(-1, "count", 2**62)
-"""The length of a kernel that serves arrays of several lengths."""
+COUNT = -1
+"""The index of the dimension that stands for the length of a kernel that serves several lengths."""
 
 COMMENTED_USES = 6
 """Further uses of a kernel that its comment lists."""
@@ -121,27 +120,26 @@ class _Call:
     def dims(self) -> Iterator[Dim]:
         """The run-time dimensions that its arguments name."""
         own = (*self.signature.dims, *([self.length] if isinstance(self.length, Dim) else []))
-        return (Dim(dim.index, dim.name, dim.bound) for dim in own if dim.index != COUNT.index)
+        return (Dim(dim.index, dim.name, dim.bound) for dim in own if dim.index != COUNT)
 
     def args(self, pointers: Mapping[str, str]) -> list[str]:
         """The arguments, for buffers that are called so."""
         sig = self.signature
         args = [pointers[param.buffers[0]] for param in sig.params]
-        args += [extent(self.length) if dim.index == COUNT.index else dim.name for dim in sig.dims]
+        args += [extent(self.length) if dim.index == COUNT else dim.name for dim in sig.dims]
         return args + ["args"] * sig.fails + ["args->blas"] * sig.blas
 
 
 def emit(plan: Plan, target: Target) -> Source:
-    """The C of a planned program for a target.
-
-    EmitError if a run-time dimension's name is not a C identifier of its own.
-    """
+    """The C of a planned program for a target."""
+    told = description(plan)
+    plan = _with_dim_names(plan)
     program = plan.program
-    _check_dims(program)
     title = identifier(program.name)
-    names = Names(LIBRARY, (dim.name for dim in (COUNT, *program.dims)))
+    names = Names(LIBRARY, (dim.name for dim in program.dims))
     frame = {part: names.new(f"{title}_{part}") for part in _FRAME}
-    functions, calls = _functions(plan, target, names)
+    count = Dim(COUNT, names.new("count"), 2**62)
+    functions, calls = _functions(plan, target, names, count)
     groups = _units(functions)
     alone = len(groups) == 1
     if not alone:
@@ -162,7 +160,7 @@ def emit(plan: Plan, target: Target) -> Source:
         "module": True,
         "alone": alone,
         **_prelude(groups[0] if alone else [], target),
-        **description(plan),
+        **told,
     }
     render = _renderer()
     units = [Unit(f"{title}.c", render("module.c.j2", module))]
@@ -176,24 +174,37 @@ _FRAME = ("call", "run", "init", "model", "inputs", "outputs", "state", "dims", 
 """The names of the frame at file level, after the model's own."""
 
 
-def _check_dims(program: Program) -> None:
-    """The names of run-time dimensions become parameters as they are."""
-    names = Names([COUNT.name])
-    for dim in program.dims:
-        if names.new(dim.name) != dim.name:
-            raise EmitError(f"the dimension {dim.name!r} needs a name that is a C identifier of its own")
+def _with_dim_names(plan: Plan) -> Plan:
+    """The plan with run-time dimensions called as a C variable may be: their names become parameters."""
+    fit = Names()
+    names = {dim.index: fit.new(dim.name) for dim in plan.program.dims}
+    if all(names[dim.index] == dim.name for dim in plan.program.dims):
+        return plan
+
+    def renamed(value: Any) -> Any:
+        if isinstance(value, Dim):
+            return replace(value, name=names[value.index])
+        if isinstance(value, tuple):
+            return tuple(map(renamed, value))
+        return (
+            replace(value, **{f.name: renamed(getattr(value, f.name)) for f in fields(value)})
+            if is_dataclass(value)
+            else value
+        )
+
+    return replace(plan, program=renamed(plan.program))
 
 
 # ---- kernels ----------------------------------------------------------------------------------------------
 
 
-def _functions(plan: Plan, target: Target, names: Names) -> tuple[list[_Function], list[_Call]]:
+def _functions(plan: Plan, target: Target, names: Names, count: Dim) -> tuple[list[_Function], list[_Call]]:
     """A function per kernel, equal ones once, and the calls in order. A step that touches nothing is left out."""
     table = plan.program.table
     found: dict[Hashable, _Function] = {}
     calls: list[_Call] = []
     simplified = [_simplified(step, table, plan.places) for step in plan.program.steps]
-    for original, (step, length) in zip(plan.program.steps, _of_any_length(simplified, plan), strict=True):
+    for original, (step, length) in zip(plan.program.steps, _of_any_length(simplified, plan, count), strict=True):
         own = signature(step, table, plan.places)
         if not own.params:
             continue
@@ -208,8 +219,8 @@ def _functions(plan: Plan, target: Target, names: Names) -> tuple[list[_Function
     return list(found.values()), calls
 
 
-def _of_any_length(steps: Sequence[Step], plan: Plan) -> list[tuple[Step, Extent]]:
-    """The steps with their lengths; single loops that differ in nothing but length take it as a parameter.
+def _of_any_length(steps: Sequence[Step], plan: Plan, count: Dim) -> list[tuple[Step, Extent]]:
+    """The steps with their lengths; single loops that differ in nothing but length take it as a parameter, `count`.
 
     An optimizer's update of parameters of many shapes is then one function.
     """
@@ -218,7 +229,7 @@ def _of_any_length(steps: Sequence[Step], plan: Plan) -> list[tuple[Step, Extent
     out: list[tuple[Step, Extent]] = [(step, 0) for step in steps]
     for number, step in enumerate(steps):
         if isinstance(step, RowKernel) and _is_plain_loop(step):
-            general = replace(step, space=(COUNT,))
+            general = replace(step, space=(count,))
             found.setdefault(signature(general, table, plan.places).key, []).append(number)
             out[number] = (general, step.space[0])
     for numbers in found.values():

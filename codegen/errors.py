@@ -1,8 +1,7 @@
 """The errors that codegen raises about what it was given.
 
-`ProgramError` says that a program breaks the laws of `program.py` and names the step and the statement;
-`EmitError` says that a lawful program cannot be written as C. Both are faults of whoever built the
-program, never of the user's model, so they carry no user line.
+`ProgramError` says that a program breaks the laws of `program.py` and names the step and the statement. That is
+a fault of whoever built the program, never of the user's model, so it carries no user line.
 """
 
 from __future__ import annotations
@@ -23,7 +22,3 @@ class ProgramError(CodegenError):
         super().__init__(": ".join(part for part in (step, statement, message) if part))
         self.step = step
         self.statement = statement
-
-
-class EmitError(CodegenError):
-    """A program that passed the check has no C form; the message names the step."""

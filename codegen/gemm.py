@@ -99,13 +99,13 @@ def _plain_store(gemm: Gemm, table: Mapping[str, Buffer]) -> Access | None:
 
 def write(gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     """The inside of the function of a product."""
-    body = _Product(gemm, signature, table, full_tile(gemm.dtype, target))
+    body = _Product(gemm, signature, table, full_tile(gemm.dtype, gemm.m, target))
     body.constants(gemm.epilogue)
     body.start()
     if gemm.epilogue:
         for length in gemm.batch:
             body.counters.append(body.names.counter())
-            body.code.open(loop(body.counters[-1], extent(length)), brace=len(body.counters) == len(gemm.batch))
+            body.code.open(loop(body.counters[-1], extent(length)))
         _ROUTES[gemm.route if gemm.terms else "none"](body)
         for _ in gemm.batch:
             body.code.close()
@@ -182,7 +182,12 @@ class _Product(Body):
         self._elements((i, "0", extent(self.gemm.m)), (j, "0", extent(self.gemm.n)), zero)
 
     def _cut(self, length: Extent, step: int, hint: str) -> tuple[str, str, str]:
-        """Open the loop over the tiles of one side: counter, first index and length of the tile, as C."""
+        """Open the loop over the tiles of one side: counter, first index and length of the tile, as C.
+
+        A side of length 1 needs neither loop nor counter.
+        """
+        if length == 1:
+            return "0", "0", "1"
         counter = self.names.counter()
         if isinstance(length, int) and length <= step:
             return counter, "0", str(length)
@@ -202,7 +207,8 @@ class _Product(Body):
         for counter, first, count in (down, along):
             end = count if first == "0" else f"{first} + {count}"
             self.counters.append(counter)
-            self.code.open(loop(counter, end, first), brace=len(self.counters) == len(self.gemm.batch) + 2)
+            if counter != "0":
+                self.code.open(loop(counter, end, first))
         named = sum(count for stmt in self.gemm.epilogue for var, count in mentions(stmt) if var == self.gemm.acc)
         if named == 1:
             self.alias(self.gemm.acc, self.gemm.dtype, source)
@@ -210,9 +216,10 @@ class _Product(Body):
             name = self.define(self.gemm.acc, self.gemm.dtype, self.subscript())
             self.code.add(f"const {VARIABLES[self.gemm.dtype]} {name} = {source};")
         self.all(self.gemm.epilogue)
-        for _ in (down, along):
+        for counter, _, _ in (along, down):
             self.counters.pop()
-            self.code.close()
+            if counter != "0":
+                self.code.close()
 
     def _call(self, function: str, args: list[str], inner: bool = False) -> None:
         """A call, in several lines if need be."""

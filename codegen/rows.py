@@ -13,16 +13,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .body import EXTREMES, Body, converted, fold, loop, neutral
+from .cexpr import SIZES
 from .ctext import FLOATS, VARIABLES, extent
 from .nest import FOLDED, hint, live
 from .program import Access, Accumulate, Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt, Store
 from .signature import Signature, statements
 
-BLOCK = 256
-"""Elements folded at a time: 1 or 2 KB that stay in the first-level cache."""
+ONE_BLOCK = 512
+"""Rows up to this length are one block: a lane then adds 32 numbers, few enough for float32."""
 
-MANY_BLOCK = 64
-"""The same in a phase of more than two folds, so that what is put aside stays small."""
+BLOCK = 256
+"""Elements of a block of a longer row."""
+
+ASIDE = 4096
+"""Bytes that a phase may put aside: what does not fit is folded in blocks of 256, or else of 64."""
 
 CHAIN = 8
 """Rows up to this length are folded in one chain: too short for lanes."""
@@ -59,9 +63,9 @@ def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer]) 
         body.constants(statements(kernel))
     body.start()
     outer = kernel.space[:-1] if kernel.phases else ()
-    for place, length in enumerate(outer):
+    for length in outer:
         body.counters.append(body.names.counter())
-        body.code.open(loop(body.counters[-1], extent(length)), brace=place == len(outer) - 1 and not body.plain)
+        body.code.open(loop(body.counters[-1], extent(length)))
     for phase in kernel.phases:
         body.phase(phase, kernel.space[-1])
     for _ in outer:
@@ -91,9 +95,10 @@ class _Rows(Body):
             if isinstance(stmt, Reduce)
         ]
         lanes = [item.stmt.var for item in folds if item.in_lanes(length)]
-        block = BLOCK if len(lanes) <= 2 else MANY_BLOCK
-        blocks = not isinstance(length, int) or length > block
         sources = self._sources(phase.body, [item for item in folds if item.in_lanes(length)])
+        wide = sum(SIZES[item.tag] for item in folds if item.stmt.var in lanes and item.stmt.var not in sources)
+        block = BLOCK if BLOCK * wide <= ASIDE else BLOCK // 4
+        blocks = not isinstance(length, int) or length > ONE_BLOCK or (length > block and length * wide > ASIDE)
         for item in folds:
             var = item.stmt.var
             found = replace(item, source=sources.get(var))

@@ -112,7 +112,7 @@ def _extents(step: Step, table: Mapping[str, Buffer]) -> Iterator[Extent]:
 
 
 def signature(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Signature:
-    """The parameters of the function that a step becomes, and its key."""
+    """The parameters of the function that a step becomes, what it only reads first, and its key."""
     buffers: dict[tuple[Place, str], dict[str, None]] = {}
     written: set[tuple[Place, str]] = set()
     for name, writes in touched(step, table):
@@ -122,8 +122,10 @@ def signature(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Plac
             written.add(storage)
     seen = [place for place, _ in buffers]
     params = tuple(
-        Param(place, ctype, (place, ctype) not in written, seen.count(place) == 1, tuple(names))
+        Param(place, ctype, const, seen.count(place) == 1, tuple(names))
+        for const in (True, False)
         for (place, ctype), names in buffers.items()
+        if const != ((place, ctype) in written)
     )
     dims = {e.index: e for e in _extents(step, table) if isinstance(e, Dim)}
     fails = any(isinstance(stmt, Check) for stmt in statements(step))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .cexpr import DTYPES, SIZES
 from .ctext import FLOATS, VARIABLES, affine, call, packed
+from .program import Extent
 from .target import Target
 
 
@@ -46,11 +47,24 @@ class Tile(NamedTuple):
         return [k, a, *[am] * (self.rows > 1), ak, b, bk, *[bn] * self.strided, tile]
 
 
-def full_tile(dtype: str, target: Target) -> Tile:
-    """The largest tile that a target has registers for: accumulators, one row of b and one element of a."""
+FEWEST_ROWS = 4
+"""Rows of two vectors that still keep both multiply-add units of a core busy."""
+
+
+def full_tile(dtype: str, m: Extent, target: Target) -> Tile:
+    """The tile for products of m rows: accumulators, one row of b and one element of a fit into the registers.
+
+    Somewhat fewer rows are taken if that leaves no rows over.
+
+    >>> avx2 = Target("avx2", width=32, registers=16, fma=True)
+    >>> [full_tile("f32", m, avx2).rows for m in (12, 32, 31, 3)], full_tile("f32", 12, avx2).cols
+    ([6, 4, 6, 6], 16)
+    """
     lanes = target.lanes(SIZES[dtype]) if dtype in FLOATS else 1
-    rows, cols = (4, 4) if lanes == 1 else (6 if target.registers < 32 else 8, 2 * lanes)
-    return Tile(dtype, False, rows, cols, False, lanes, cols)
+    most = FEWEST_ROWS if lanes == 1 else 6 if target.registers < 32 else 8
+    even = [rows for rows in range(most, FEWEST_ROWS - 1, -1) if isinstance(m, int) and m % rows == 0]
+    cols = 4 if lanes == 1 else 2 * lanes
+    return Tile(dtype, False, even[0] if even else most, cols, False, lanes, cols)
 
 
 def families(tiles: Iterable[Tile], choices: Iterable[str], rests: Iterable[str]) -> list[dict[str, Any]]:
@@ -108,7 +122,8 @@ def _tile(tile: Tile) -> dict[str, Any]:
     for row, named in enumerate(cells):
         source = f"ap[{affine([('am', row)])}]"
         products = [f"{c} = {_multiply_add(tile, 's', f'b{number}', c)}" for number, (c, _) in enumerate(named)]
-        steps.append(f"s = {f'gt_splat_{tag}({source})' if wide else source}, {', '.join(products)};")
+        words = [f"s = {f'gt_splat_{tag}({source})' if wide else source}", *products]
+        steps += packed([f"{word}," for word in words[:-1]] + [f"{words[-1]};"], indent="    ")
     own = tile.takes(_params(tile))
     test = [f"rows == {tile.rows}", f"cols == {tile.cols}"]
     test += [f"bn {'!=' if tile.strided else '=='} 1"] if tile.cols > 1 else []

@@ -237,8 +237,9 @@ def _place(f: _Fuser, eqn: Eqn) -> None:
         _view(f, eqn)
         return
     shape = eqn.out.type.shape
-    if shape == () and all(f.home_of(a) <= PROLOGUE for a in f.frontier(eqn.ins)):
-        f.settle(eqn.ins, shape)
+    f.settle(eqn.ins, shape)
+    full = len(f.groups[PROLOGUE].eqns) >= MAX_EQUATIONS
+    if shape == () and not full and all(f.home_of(a) <= PROLOGUE for a in f.frontier(eqn.ins)):
         f.put(eqn, PROLOGUE, "element")
     elif not _join(f, eqn):
         f.put(eqn, _open_row(f, eqn, shape), "element")
@@ -309,13 +310,14 @@ def _view(f: _Fuser, eqn: Eqn) -> None:
     (x,) = eqn.ins
     out = eqn.out
     if isinstance(x, Var) and x in f.waiting:
-        if _repeats_rows(x.type.shape, out.type.shape):
+        if _repeats_rows(x.type.shape, out.type.shape) and _keeps_order(eqn):
             f.waiting[out] = eqn
             return
         f.settle([x])
     home = f.home_of(x)
     location = _view_location(f, eqn)
-    if location is not None and home >= 0 and isinstance(x, Var) and _stays_in_loop(f, x, out.type, home):
+    stays = home >= 0 and isinstance(x, Var) and _stays_in_loop(f, x, out.type, home)
+    if location is not None and stays and _keeps_order(eqn):
         level: Level = "element" if out.type.shape == f.groups[home].space else "row"
         f.put(eqn, home, level, location)
         return
@@ -337,6 +339,18 @@ def _view_location(f: _Fuser, eqn: Eqn) -> Location | None:
 def _repeats_rows(shape: Shape, out: Shape) -> bool:
     """Whether a view only adds or drops extents of 1, or repeats values per row along the row."""
     return _real(shape) == _real(out) or (len(out) > 0 and shape == (*out[:-1], 1))
+
+
+def _keeps_order(eqn: Eqn) -> bool:
+    """Whether a view has its operand's elements in their order: it is not reversed, transposed or cut."""
+    (x,) = eqn.ins
+    assert eqn.prim.strides is not None
+    dense = dense_strides(x.type.shape)
+    found = eqn.prim.strides(x.type, dense, 0, eqn.out.type, **eqn.params)
+    if found is None or found[1] != 0:
+        return False
+    moving = [s for n, s in zip(eqn.out.type.shape, found[0], strict=True) if n != 1 and s != 0]
+    return moving == [s for n, s in zip(x.type.shape, dense, strict=True) if n != 1]
 
 
 def _stays_in_loop(f: _Fuser, x: Var, out: Type, home: int) -> bool:

@@ -227,7 +227,9 @@ def _variable(leaf: Any, path: str) -> Tensor:
             f"{path} is {resolve(tensor.type)}: only floating-point inputs have a gradient",
             hint="convert it with astype, or leave it out with argnums or frozen",
         )
-    return Tensor(resolve(tensor.type), tensor.data) if tensor.type.weak and tensor.scope is None else tensor
+    if tensor.data is None or not tensor.type.weak:
+        return tensor
+    return concrete(tensor.data.astype(resolve(tensor.type).dtype.dtype))
 
 
 def _scalar(result: Any, what: str) -> Tensor:

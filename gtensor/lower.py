@@ -259,7 +259,7 @@ class _Statements:
         self.before: list[p.Step] = []
         self.phase_of: dict[Var, int] = {}
         self.per_row: dict[Var, str] = {}
-        self.indices: dict[tuple[str, str, int], str] = {}
+        self.indices: dict[tuple[Any, ...], str] = {}
         self.line = ""
 
     # ---- levels ----
@@ -414,6 +414,9 @@ def _search(k: _Statements, eqn: Eqn, op: str) -> None:
         location = k.f.locate(x)
         strides = [s for i, s in enumerate(location.strides) if i != axis] + [location.strides[axis]]
         value = k.kernel.read(location.base, k.space_strides(strides), location.offset, x.type, False, phase)
+    if "'" not in value:
+        tag = x.type.dtype.tag
+        value = k.kernel.assign("value", tag, cexpr.Expr("{0}", (value,), tag, tag), False, phase)
     name = k.define(eqn, phase + 1)
     k.per_row[out] = name
     k.kernel.add(p.Reduce(name, out.type.dtype.tag, op, value, k.note(eqn)), False, phase)
@@ -428,23 +431,30 @@ def _view(k: _Statements, eqn: Eqn) -> None:
     k.per_row[eqn.out] = k.per_row[x]
 
 
-def _index(k: _Statements, atom: Atom, size: int, axes: Sequence[int], node: int) -> str:
-    """The variable of a checked index, counted from the front; per row where it does not move along it."""
+def _index(k: _Statements, atom: Atom, size: int, axes: Sequence[int], node: int, phase: int) -> str:
+    """The variable of an index, counted from the front; per row where it does not move along it.
+
+    It is checked in the first phase, before anything is written, and again where a later phase uses it.
+    """
     location, memory = k.f.locate(atom), k.f.memory
     moving = {axis: memory.extent(s) for axis, s in zip(axes, location.strides, strict=True)}
     strides = positions(moving, len(k.kernel.space))
     per_row = strides[-1] == 0 and k.group.kind == "row"
     tag = atom.type.dtype.tag
-    raw = k.kernel.read(location.base, strides, location.offset, atom.type, per_row, 0)
-    key = ("index", raw, size)
-    known = k.indices.get(key)
-    if known is None:
-        if "'" not in raw:
-            raw = k.kernel.assign("index", tag, cexpr.Expr("{0}", (raw,), tag, tag), per_row, 0)
-        k.kernel.add(p.Check(raw, -size, size, node), per_row, 0)
-        counted = cexpr.Expr(cexpr.WRAP, (raw, cexpr.literal(size, tag)), tag, tag)
-        known = k.indices[key] = k.kernel.assign("row", tag, counted, per_row, 0)
-    return known
+
+    at, checked = 0, ""
+    for at in sorted({0, 0 if per_row else phase}):
+        raw = k.kernel.read(location.base, strides, location.offset, atom.type, per_row, at)
+        checked = k.indices.get(("check", raw, size, at), "")
+        if not checked:
+            same = cexpr.Expr("{0}", (raw,), tag, tag)
+            checked = raw if "'" in raw else k.kernel.assign("index", tag, same, per_row, at)
+            k.kernel.add(p.Check(checked, -size, size, node), per_row, at)
+            k.indices["check", raw, size, at] = checked
+    if ("row", checked, size) not in k.indices:
+        counted = cexpr.Expr(cexpr.WRAP, (checked, cexpr.literal(size, tag)), tag, tag)
+        k.indices["row", checked, size] = k.kernel.assign("row", tag, counted, per_row, at)
+    return k.indices["row", checked, size]
 
 
 def _gather(k: _Statements, eqn: Eqn) -> None:
@@ -452,7 +462,7 @@ def _gather(k: _Statements, eqn: Eqn) -> None:
     assert eqn.prim.place is not None
     place = eqn.prim.place(x.type, index.type, **eqn.params)
     location, memory = k.f.locate(x), k.f.memory
-    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn))
+    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), 0)
     moving = {axis: memory.extent(s) for axis, s in zip(place.axes, location.strides, strict=True) if axis is not None}
     name = k.define(eqn, 0)
     assert isinstance(location.base, Var)
@@ -477,7 +487,7 @@ def _scatter(k: _Statements, eqn: Eqn) -> None:
         k.before.append(_copy_step(k.f, memory.unique(f"k{k.index}_start"), out, source, x.type))
     phase = k.phase(eqn)
     value = k.operand(values, False, phase)
-    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn))
+    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), phase)
     dense = [memory.extent(s) for s in dense_strides(out.type.shape)]
     moving = {axis: s for axis, s in zip(place.axes, dense, strict=True) if axis is not None}
     k.kernel.accumulators.append(p.Accumulator(buffer, "sum", "identity" if starts_at_zero else "keep"))
@@ -527,7 +537,7 @@ def _assemble(f: _Lowering, index: int, group: Group) -> None:
         fill = Location(lit(placement.fill, Type((), out.type.dtype)), (0,) * out.type.ndim)
         f.steps.append(_copy_step(f, f.memory.unique(f"{name}_fill"), out, fill, out.type))
     for i, (atom, (start, step)) in enumerate(zip(eqn.ins, placement.pieces, strict=True)):
-        if 0 in atom.type.shape:
+        if 0 in atom.type.shape and 0 not in out.type.shape:
             continue
         strides = tuple(s * k for s, k in zip(dense, step, strict=True))
         offset = sum(s * a for s, a in zip(dense, start, strict=True) if a)

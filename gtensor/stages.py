@@ -144,7 +144,8 @@ class Lowered:
         """The graph after the passes."""
         settings, graph = self.traced.settings, self.traced.graph
         say = settings.options.say
-        say(2, self.traced.as_text())
+        if settings.options.debug >= 2:
+            say(2, self.traced.as_text())
         started = time.perf_counter()
         result = pipeline.simplify(graph, skip=settings.skip, check=settings.check, log=self._log)
         say(1, f"passes: {graph.name}: {len(graph.eqns)} equations became {len(result.eqns)} {_since(started)}")
@@ -152,20 +153,21 @@ class Lowered:
 
     def _log(self, name: str, before: Graph, after: Graph, seconds: float) -> None:
         """Say what a pass did."""
-        say = self.traced.settings.options.say
+        options = self.traced.settings.options
         counts = "unchanged" if after is before else f"{len(before.eqns)} equations became {len(after.eqns)}"
-        say(1, f"pass {name}: {counts} in {1e3 * seconds:.1f} ms")
-        if after is not before:
-            say(2, pipeline.diff(before, after))
+        options.say(1, f"pass {name}: {counts} in {1e3 * seconds:.1f} ms")
+        if after is not before and options.debug >= 2:
+            options.say(2, pipeline.diff(before, after))
 
     @cached_property
     def schedule(self) -> Schedule:
         """The equations grouped into kernels, each with its reason."""
         started = time.perf_counter()
         result = pipeline.fuse(self.simplified)
-        say = self.traced.settings.options.say
-        say(1, f"fuse: {self.traced.graph.name}: {len(result.groups)} kernels {_since(started)}")
-        say(3, result.as_text())
+        options = self.traced.settings.options
+        options.say(1, f"fuse: {self.traced.graph.name}: {len(result.groups)} kernels {_since(started)}")
+        if options.debug >= 3:
+            options.say(3, result.as_text())
         return result
 
     @cached_property

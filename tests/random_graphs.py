@@ -28,7 +28,7 @@ BATCH, BOUND = 5, 8
 EXTENTS = (0, 1, 2, 3, 4, 7)
 SHAPES = ((), (1,), (3,), (7,), (2, 3), (3, 4), (4, 1), (1, 7), (2, 3, 4), (0, 3), (3, 3))
 BATCHED = ((BATCH,), (BATCH, 3), (BATCH, 1), (BATCH, 3, 4), (BATCH, 7))
-AWKWARD = (0.0, -0.0, 1.0, -1.5, np.nan, np.inf, -np.inf, 1e-40, 3e38, -2.0**-126, 2.5, -3.0, 0.5, 1e10)
+AWKWARD = (0.0, -0.0, 1.0, -1.5, np.nan, np.inf, -np.inf, 1e-40, 3e38, -(2.0**-126), 2.5, -3.0, 0.5, 1e10)
 LARGEST = 100
 
 
@@ -57,7 +57,7 @@ class Recipe:
     @property
     def wide(self) -> tuple[Array, ...]:
         """The arguments with float64 for float32."""
-        return tuple(a.astype(np.float64) if a.dtype == np.float32 else a for a in self.arrays)
+        return widened(self.arrays)
 
     def eager(self, arrays: Sequence[Array] | None = None, F: str = "float32") -> list[Array]:
         """The results on concrete tensors."""
@@ -67,13 +67,18 @@ class Recipe:
     def specs(self) -> list[Any]:
         """The arguments' types, with the run-time extent `B` where they are batched."""
         return [
-            gt.spec(("B", *a.shape[1:]), a.dtype, max={"B": BOUND}) if is_batched(a.shape) else gt.spec(a.shape, a.dtype)
+            gt.spec(("B", *a.shape[1:]) if is_batched(a.shape) else a.shape, a.dtype, max={"B": BOUND})
             for a in self.arrays
         ]
 
     def resized(self, extent: int) -> tuple[Array, ...]:
         """Arguments with another value of the run-time extent."""
         return tuple(np.resize(a, (extent, *a.shape[1:])) if is_batched(a.shape) else a for a in self.arrays)
+
+
+def widened(arrays: Sequence[Array]) -> tuple[Array, ...]:
+    """Arrays with float64 for float32."""
+    return tuple(a.astype(np.float64) if a.dtype == np.float32 else a for a in arrays)
 
 
 def is_batched(shape: tuple[int, ...]) -> bool:
@@ -119,8 +124,8 @@ def gaps(x: Array) -> Array:
 
 
 UNARY = [
-    *(Op(f"gt.{n}({{0}})") for n in ("exp", "tanh", "sigmoid", "sin", "cos", "erf", "expm1", "softplus", "gelu", "atan", "silu")),
-    *(Op(f"gt.{n}({{0}} * {{0}} + 0.5)") for n in ("log", "rsqrt", "log2", "log1p", "softmax", "reciprocal")),
+    *(Op(f"gt.{n}({{0}})") for n in "exp tanh sigmoid sin cos erf expm1 softplus gelu atan silu".split()),
+    *(Op(f"gt.{n}({{0}} * {{0}} + 0.5)") for n in "log rsqrt log2 log1p reciprocal".split()),
     Op("gt.gelu({0}, approximate='tanh')"),
     Op("{0} ** 3"),
     Op("({0} * {0} + 0.25) ** 1.5"),
@@ -198,7 +203,8 @@ class Draft:
             array = values.astype(self.F if what == "real" else np.float64)
         else:
             dtype = {"whole": self.F, "i64": "int64", "i32": "int32", "u8": "uint8", "bool": "bool"}[what]
-            array = self.rng.integers(0 if what in ("u8", "bool") else -4, 2 if what == "bool" else 5, shape).astype(dtype)
+            low, high = {"u8": (0, 5), "bool": (0, 2)}.get(what, (-4, 5))
+            array = self.rng.integers(low, high, shape).astype(dtype)
         self.values.append(Value(f"x{len(self.arrays)}", gt.tensor(array), what not in ("real", "f64")))
         self.arrays.append(np.asarray(array))
 
@@ -217,7 +223,11 @@ class Draft:
         tensor = gt.asarray(eval(expression, space))
         found = tensor.numpy()
         limit = 2**20 if whole else 1e3
-        if found.size > LARGEST or BATCH in found.shape[1:] or (found.dtype.kind == "f" and self.kind != "exact" and not tame(found, limit)):
+        if (
+            found.size > LARGEST
+            or BATCH in found.shape[1:]
+            or (found.dtype.kind == "f" and self.kind != "exact" and not tame(found, limit))
+        ):
             return
         name = f"v{len(self.lines)}"
         self.lines.append(f"    {name} = {expression}")
@@ -257,7 +267,8 @@ class Draft:
     def literal(self) -> None:
         if value := self.pick("fi"):
             whole = value.kind == "i" or self.draw(st.booleans())
-            text = self.choose(("{0} * 2", "{0} + 1", "3 - {0}", "{0} * 1", "{0} + 0") if whole else ("0.5 * {0}", "{0} / 4"))
+            integral = ("{0} * 2", "{0} + 1", "3 - {0}", "{0} * 1", "{0} + 0")
+            text = self.choose(integral if whole else ("0.5 * {0}", "{0} / 4"))
             self.write(text, [value], Op(text, exact=True, whole=whole))
 
     def integer(self) -> None:
@@ -299,7 +310,8 @@ class Draft:
         if value and value.shape:
             op = self.choose([op for op in FOLDS if op.exact or self.kind != "exact"])
             axis = self.choose([None, *range(len(value.shape)), -1, tuple(range(len(value.shape)))])
-            self.write(op.text.replace("{axis}", str(axis)).replace("{keep}", str(self.draw(st.booleans()))), [value], op)
+            keep = self.draw(st.booleans())
+            self.write(op.text.replace("{axis}", str(axis)).replace("{keep}", str(keep)), [value], op)
 
     def count(self) -> None:
         value = self.pick("iub", lambda v: bool(v.shape))
@@ -389,7 +401,9 @@ class Draft:
         axis = self.choose([i for i in self.constant_axes(value) if value.shape[i]])
         n = value.shape[axis]
         into, of = self.rng.integers(-n, n, (2, self.draw(st.integers(1, 4)))).tolist()
-        self.write(f"gt.index_add({{0}}, {axis}, {into}, gt.take({{0}}, {of}, axis={axis}))", [value], Op("", whole=True))
+        self.write(
+            f"gt.index_add({{0}}, {axis}, {into}, gt.take({{0}}, {of}, axis={axis}))", [value], Op("", whole=True)
+        )
 
     ANY = (unary, binary, literal, integer, compare, logic, select, cast, count, position, view, view, join, lookup)
     FLOAT = (unary, binary, fold, softmax, product, scatter)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+import gtensor as gt
 from gtensor import interp, tree
 from gtensor.tensor import as_tensor
 from gtensor.trace import split_arguments, to_array, trace_call
@@ -30,10 +31,15 @@ def eager(fn: Callable[..., Any], *args: Any) -> Any:
     return tree.map_leaves(lambda leaf: as_tensor(leaf).numpy(), fn(*tree.map_leaves(as_tensor, args)))
 
 
+def compiled(fn: Callable[..., Any], *args: Any) -> Any:
+    """The function compiled and called."""
+    return tree.map_leaves(lambda leaf: as_tensor(leaf).numpy(), gt.compile(fn)(*args))
+
+
 def agreed(fn: Callable[..., Any], *args: Any, rtol: float = 1e-6, atol: float = 1e-7) -> Any:
     """The eager result, which the others must equal within rounding (NaN and infinities exactly)."""
     result = eager(fn, *args)
-    for other in (evaluated,):
+    for other in (evaluated, compiled):
         leaves, structure = tree.flatten(other(fn, *args))
         expected, same = tree.flatten(result)
         assert structure == same

@@ -53,8 +53,10 @@ def simplify(graph: Graph, *, skip: Iterable[str] = (), check: int = 0, log: Log
     changes a value, OptionError for an unknown name in `skip`.
 
     >>> import gtensor as gt
-    >>> print(simplify(gt.trace(lambda x, y: gt.stop_gradient(x) + -y / 4, gt.spec((3,)), gt.spec((3,)))))
-    graph lambda(x: f32[3], y: f32[3]):
+    >>> def f(x, y):
+    ...     return gt.stop_gradient(x) + -y / 4
+    >>> print(gt.ir.text(simplify(gt.trace(f, gt.spec((3,)), gt.spec((3,)))), sources=False))
+    graph f(x: f32[3], y: f32[3]):
       t0: f32[3] = mul(y, -0.25:f32)
       t1: f32[3] = add(x, t0)
       return t1

@@ -64,16 +64,16 @@ def add_of_negative(site: Site) -> Atom | None:
     """a + -b is a - b, and -a + b is b - a."""
     a, b = site.ins
     if (eqn := site.maker(b, "neg")) is not None:
-        return site.bind("sub", a, eqn.ins[0])
+        return site.become("sub", a, eqn.ins[0])
     if (eqn := site.maker(a, "neg")) is not None:
-        return site.bind("sub", b, eqn.ins[0])
+        return site.become("sub", b, eqn.ins[0])
     return None
 
 
 def sub_of_negative(site: Site) -> Atom | None:
     """a - -b is a + b."""
     eqn = site.maker(site.ins[1], "neg")
-    return None if eqn is None else site.bind("add", site.ins[0], eqn.ins[0])
+    return None if eqn is None else site.become("add", site.ins[0], eqn.ins[0])
 
 
 def sub_from_zero(site: Site) -> Atom | None:
@@ -81,7 +81,7 @@ def sub_from_zero(site: Site) -> Atom | None:
     value = number(site.ins[0])
     if value is None or value != 0 or (site.type.dtype.floating and not np.signbit(value)):
         return None
-    return site.bind("neg", site.ins[1])
+    return site.become("neg", site.ins[1])
 
 
 def of_two_negatives(site: Site) -> Atom | None:
@@ -104,7 +104,7 @@ def mul_by_minus_one(site: Site) -> Atom | None:
     for factor, x in ((a, b), (b, a)):
         value = number(factor)
         if value is not None and value == -1:
-            return site.bind("neg", x)
+            return site.become("neg", x)
     return None
 
 
@@ -113,7 +113,7 @@ def neg_of_scaled(site: Site) -> Atom | None:
     eqn = site.maker(site.ins[0], "mul")
     if eqn is None or site.type.dtype == uint8 or not any(isinstance(x, Lit) for x in eqn.ins):
         return None
-    return site.bind("mul", *map(negated, eqn.ins))
+    return site.become("mul", *map(negated, eqn.ins))
 
 
 def abs_of_sign(site: Site) -> Atom | None:
@@ -130,17 +130,17 @@ def add_to_itself(site: Site) -> Atom | None:
     a, b = site.ins
     if a is not b:
         return None
-    return a if site.type.dtype == bool_ else site.bind("mul", site.literal(2), a)
+    return a if site.type.dtype == bool_ else site.become("mul", site.literal(2), a)
 
 
 def square_as_product(site: Site) -> Atom | None:
     """square(x) is x * x."""
-    return site.bind("mul", site.ins[0], site.ins[0])
+    return site.become("mul", site.ins[0], site.ins[0])
 
 
 def reciprocal_as_quotient(site: Site) -> Atom | None:
     """reciprocal(x) is 1 / x."""
-    return site.bind("div", site.literal(1), site.ins[0])
+    return site.become("div", site.literal(1), site.ins[0])
 
 
 def div_by_power_of_two(site: Site) -> Atom | None:
@@ -151,13 +151,13 @@ def div_by_power_of_two(site: Site) -> Atom | None:
     size, tiny = abs(float(value)), float(np.finfo(site.type.dtype.dtype).smallest_normal)
     if not tiny <= size <= 1 / tiny or math.frexp(size)[0] != 0.5:
         return None
-    return site.bind("mul", site.ins[0], site.literal(1 / float(value)))
+    return site.become("mul", site.ins[0], site.literal(1 / float(value)))
 
 
 def pow_of_nothing(site: Site) -> Atom | None:
     """x ** 0 is 1, also for NaN."""
     value = number(site.ins[1])
-    return None if value is None or value != 0 else site.bind("broadcast", site.literal(1), shape=site.type.shape)
+    return None if value is None or value != 0 else site.become("broadcast", site.literal(1), shape=site.type.shape)
 
 
 def extreme_of_one(site: Site) -> Atom | None:

@@ -102,7 +102,8 @@ def transpose_of_broadcast(site: Site) -> Atom | None:
     if inner is None or site.params["axes"] == tuple(range(site.type.ndim)):
         return None
     full = site.bind("reshape", inner[0], shape=aligned(inner[0].type.shape, site.type.ndim))
-    return site.bind("broadcast", site.again(full), shape=site.type.shape)
+    moved = site.bind("transpose", full, axes=site.params["axes"])
+    return site.bind("broadcast", moved, shape=site.type.shape)
 
 
 def flip_of_few(site: Site) -> Atom | None:

@@ -18,7 +18,7 @@ def _truth(atom: Atom) -> bool | None:
 
 def _spread(site: Site, literal: Atom) -> Atom:
     """A literal in the shape of this operation."""
-    return site.bind("broadcast", literal, shape=site.type.shape)
+    return site.become("broadcast", literal, shape=site.type.shape)
 
 
 def _with_truth(site: Site) -> tuple[Atom, bool] | None:
@@ -32,7 +32,7 @@ def _with_truth(site: Site) -> tuple[Atom, bool] | None:
 
 
 def _or_not(site: Site, x: Atom, keep: bool) -> Atom:
-    return x if keep else site.bind("logical_not", x)
+    return x if keep else site.become("logical_not", x)
 
 
 # ---- not, and, or ----------------------------------------------------------------------------------------
@@ -47,7 +47,7 @@ def not_of_comparison(site: Site) -> Atom | None:
     if eqn is None:
         return None
     opposite = (OPPOSITE if eqn.ins[0].type.dtype.floating else OPPOSITE_OF_ORDERED).get(eqn.prim.name)
-    return None if opposite is None else site.bind(opposite, *eqn.ins)
+    return None if opposite is None else site.become(opposite, *eqn.ins)
 
 
 def of_itself(site: Site) -> Atom | None:
@@ -121,7 +121,7 @@ def where_not(site: Site) -> Atom | None:
     """where(not c, a, b) is where(c, b, a)."""
     c, a, b = site.ins
     eqn = site.maker(c, "logical_not")
-    return None if eqn is None else site.bind("where", eqn.ins[0], b, a)
+    return None if eqn is None else site.become("where", eqn.ins[0], b, a)
 
 
 def where_of_where(site: Site) -> Atom | None:
@@ -130,7 +130,7 @@ def where_of_where(site: Site) -> Atom | None:
     first, second = site.maker(a, "where"), site.maker(b, "where")
     new_a = first.ins[1] if first is not None and first.ins[0] is c else a
     new_b = second.ins[2] if second is not None and second.ins[0] is c else b
-    return None if new_a is a and new_b is b else site.bind("where", c, new_a, new_b)
+    return None if new_a is a and new_b is b else site.become("where", c, new_a, new_b)
 
 
 MAX_SUMMANDS = 8

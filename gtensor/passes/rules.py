@@ -22,9 +22,12 @@ from ..prim import REGISTRY, Prim
 from ..types import Type
 
 
-@dataclass(slots=True)
+@dataclass(slots=True)  # not frozen, which would make it several times as dear, and there is one per equation
 class Site:
-    """An operation about to be bound: `prim(ins; params)` of that type, with operands in normal form."""
+    """An operation about to be bound: `prim(ins; params)` of that type, with operands in normal form.
+
+    `output`: the result is an output of the graph, for which a view would have to be copied.
+    """
 
     builder: Builder
     rules: Rules
@@ -33,6 +36,7 @@ class Site:
     params: Mapping[str, Any]
     type: Type
     source: tuple[Source, ...]
+    output: bool = False
 
     def maker(self, atom: Atom, *names: str) -> Eqn | None:
         """The equation that made an operand, if it is of one of these primitives."""
@@ -40,16 +44,22 @@ class Site:
         return eqn if eqn is not None and eqn.prim.name in names else None
 
     def bind(self, name: str, *ins: Atom, **params: Any) -> Atom:
-        """The value of another operation, simplified by the same rules."""
-        prim = REGISTRY[name]
-        type_ = prim.type(*(a.type for a in ins), **params)
-        site = Site(self.builder, self.rules, prim, ins, params, type_, self.source)
-        simple = site.simplified()
-        return simple if simple is not None else self.builder.bind(prim, ins, params, self.source)
+        """The value of another operation, simplified by the same rules: an operand of the result."""
+        return self._bind(REGISTRY[name], ins, params, False)
+
+    def become(self, name: str, *ins: Atom, **params: Any) -> Atom:
+        """The value of another operation that takes the place of this one."""
+        return self._bind(REGISTRY[name], ins, params, self.output)
 
     def again(self, *ins: Atom) -> Atom:
-        """The same operation on other operands."""
-        return self.bind(self.prim.name, *ins, **self.params)
+        """The same operation on other operands, in the place of this one."""
+        return self._bind(self.prim, ins, self.params, self.output)
+
+    def _bind(self, prim: Prim, ins: tuple[Atom, ...], params: Mapping[str, Any], output: bool) -> Atom:
+        type_ = prim.type(*(a.type for a in ins), **params)
+        site = Site(self.builder, self.rules, prim, ins, params, type_, self.source, output)
+        simple = site.simplified()
+        return simple if simple is not None else self.builder.bind(prim, ins, params, self.source)
 
     def literal(self, value: Any) -> Lit:
         """A scalar of the dtype of this operation's result."""
@@ -78,11 +88,12 @@ Rules = Mapping[str, Sequence[Rule]]
 
 def apply_rules(graph: Graph, rules: Rules) -> Graph:
     """The graph with each equation simplified by these rules, less those that they have replaced."""
+    outputs = set(graph.outputs)
 
     def rewrite(builder: Builder, eqn: Eqn, ins: list[Atom]) -> Sequence[Atom] | None:
         if eqn.prim.name not in rules and eqn.prim.kind not in rules:
             return None
-        site = Site(builder, rules, eqn.prim, tuple(ins), eqn.params, eqn.out.type, eqn.source)
+        site = Site(builder, rules, eqn.prim, tuple(ins), eqn.params, eqn.out.type, eqn.source, eqn.out in outputs)
         atom = site.simplified()
         if atom is None:
             return None
@@ -94,23 +105,17 @@ def apply_rules(graph: Graph, rules: Rules) -> Graph:
     return graph if result is graph else drop_dead(result)
 
 
-def live(graph: Graph) -> list[Eqn]:
-    """The equations that an output depends on, in order."""
+def drop_dead(graph: Graph) -> Graph:
+    """The graph of the equations that an output depends on; the same object where all are."""
     needed = {atom for atom in graph.outputs if isinstance(atom, Var)}
-    found: list[Eqn] = []
+    kept: list[Eqn] = []
     for eqn in reversed(graph.eqns):
         if not needed.isdisjoint(eqn.outs):
-            found.append(eqn)
+            kept.append(eqn)
             needed.update(atom for atom in eqn.ins if isinstance(atom, Var))
-    return found[::-1]
-
-
-def drop_dead(graph: Graph) -> Graph:
-    """The graph of the live equations; the same object where all are."""
-    kept = live(graph)
     if len(kept) == len(graph.eqns):
         return graph
-    return Graph(graph.name, graph.inputs, tuple(kept), graph.outputs, graph.output_names)
+    return Graph(graph.name, graph.inputs, tuple(reversed(kept)), graph.outputs, graph.output_names)
 
 
 GraphPass = Callable[[Graph], Graph]

@@ -17,6 +17,9 @@ from .axes import aligned, reduced_before, regrouped, spread_axes, swaps_last_tw
 from .rules import Rule, Site
 
 VIEWS = ("broadcast", "reshape", "transpose", "flip", "slice")
+SCATTERED = ("broadcast", "transpose", "flip", "slice")
+"""Views whose elements do not follow each other in memory."""
+
 Made = dict[Atom, Eqn]
 
 
@@ -40,10 +43,12 @@ def _literal_of(site: Site, x: Atom) -> Atom:
 def below_views(site: Site) -> Atom | None:
     """An operation whose operands are all the same view is that view of the operation.
 
-    Inputs, which can be read in any shape, go along with a reshape.
+    Inputs, which can be read in any shape, go along with a reshape. Outputs stay as they are.
     """
     made = {x: site.maker(x, "broadcast", "reshape", "transpose", "flip") for x in site.ins if isinstance(x, Var)}
     views: Made = {x: eqn for x, eqn in made.items() if eqn is not None}
+    if site.output and any(isinstance(eqn.ins[0], Var) for eqn in views.values()):
+        return None
     kinds = {eqn.prim.name for eqn in views.values()}
     if len(views) == len(made) and kinds == {"broadcast"}:
         return _below_broadcast(site, views)
@@ -58,8 +63,13 @@ def below_views(site: Site) -> Atom | None:
     same = all(eqn.prim is first.prim and eqn.params == first.params for eqn in views.values())
     if len(views) < len(made) or not same:
         return None
-    inner = site.again(*(views[x].ins[0] if x in views else x for x in site.ins))
+    inner = _inner(site, *(views[x].ins[0] if x in views else x for x in site.ins))
     return site.bind(first.prim.name, inner, **first.params)
+
+
+def _inner(site: Site, *ins: Atom) -> Atom:
+    """The operation on what was viewed."""
+    return site.bind(site.prim.name, *ins, **site.params)
 
 
 def _is_input(site: Site, x: Atom) -> bool:
@@ -83,7 +93,7 @@ def _below_broadcast(site: Site, views: Made) -> Atom | None:
     fitted = [
         x if isinstance(x, Lit) or x.type.shape == small else site.bind("broadcast", x, shape=small) for x in sources
     ]
-    return site.bind("broadcast", site.again(*fitted), shape=site.type.shape)
+    return site.bind("broadcast", _inner(site, *fitted), shape=site.type.shape)
 
 
 def _may_be_empty(shape: Sequence[int | Dim]) -> bool:
@@ -106,7 +116,7 @@ def _below_reshape(site: Site, views: Made, old: Shape) -> Atom | None:
         source = views[x].ins[0] if x in views else x
         return site.bind("broadcast", site.bind("reshape", source, shape=before.get(x, old)), shape=old)
 
-    return site.bind("reshape", site.again(*map(moved, site.ins)), shape=site.type.shape)
+    return site.bind("reshape", _inner(site, *map(moved, site.ins)), shape=site.type.shape)
 
 
 # ---- reductions ------------------------------------------------------------------------------------------
@@ -121,7 +131,7 @@ def reduce_of_one(site: Site) -> Atom | None:
         x = site.bind("cast", x, dtype=site.type.dtype, weak=site.type.weak)
     x = site.bind("reshape", x, shape=site.type.shape)
     if site.prim.name == "sum" and site.type.dtype.floating:
-        return site.bind("add", x, site.literal(0.0))
+        return site.become("add", x, site.literal(0.0))
     return x
 
 
@@ -132,7 +142,7 @@ def reduce_of_reshape(site: Site) -> Atom | None:
         return None
     (x,) = eqn.ins
     axis = reduced_before(site.params["axis"], x.type.shape, eqn.out.type.shape)
-    if axis is None:
+    if axis is None or (site.output and len(x.type.shape) - len(axis) != site.type.ndim):
         return None
     return site.bind("reshape", site.bind(site.prim.name, x, axis=axis), shape=site.type.shape)
 
@@ -180,10 +190,10 @@ def matmul_of_transpose(site: Site) -> Atom | None:
 
 
 def matmul_of_stack(site: Site) -> Atom | None:
-    """A stack of matrices times one repeated matrix is a single tall product."""
+    """A stack of matrices times one repeated matrix is a single tall product; not a view, which it would copy."""
     a, b = site.ins
     eqn = site.maker(b, "broadcast")
-    if eqn is None or site.params["ta"] or a.type.ndim < 3:
+    if eqn is None or site.params["ta"] or a.type.ndim < 3 or site.maker(a, *SCATTERED):
         return None
     matrix, source = b.type.shape[-2:], eqn.ins[0].type
     if any(n != 1 for n in source.shape[:-2]) or aligned(source.shape, 2)[-2:] != matrix:

@@ -7,7 +7,7 @@ evaluator's own plus four units in the last place; derivatives are the differenc
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 import gtensor as gt
@@ -17,11 +17,9 @@ from gtensor.check import check_graph
 from gtensor.ir import text
 from gtensor.trace import split_arguments, to_array, trace_call
 from tests.op_table import same_bits
-from tests.random_graphs import BATCH, BOUND, Recipe, recipes
+from tests.random_graphs import BATCH, BOUND, Recipe, recipes, widened
 
 EXTENTS = (BATCH, 1, BOUND)
-TOGETHER = 6
-"""Recipes compiled as one function, which spares the compiler's start."""
 
 
 def evaluated(recipe: Recipe, arrays, specs) -> list[np.ndarray]:
@@ -74,22 +72,40 @@ def test_second_derivatives_are_the_differences(recipe):
 
 # ---- compiled ----------------------------------------------------------------------------------------------
 
-COMPILED = settings(max_examples=max(1, 2 * settings.default.max_examples // TOGETHER))
+TOGETHER = 6
+"""Recipes compiled as one function, which spares the compiler's start."""
+
+
+def compiled(share: float):
+    """Settings for so many examples in proportion; what fails is not made smaller, each try being a compilation."""
+    count = max(1, int(share * settings.default.max_examples) // TOGETHER)
+    return settings(max_examples=count, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 def several(kind: str, batch: bool = False, lines: int = 14):
     return st.lists(recipes(kind, batch=batch, lines=lines), min_size=TOGETHER, max_size=TOGETHER)
 
 
-def run_all(functions):
-    """The functions, each with its own arguments, as one."""
-    return lambda rows: [fn(*row) for fn, row in zip(functions, rows, strict=True)]
+def run_compiled(functions, rows, specs=None):
+    """The results of the functions, compiled as one; if that fails, the one that fails by itself is noted."""
+    try:
+        made = gt.compile(lambda rows: [fn(*row) for fn, row in zip(functions, rows, strict=True)])
+        run = made if specs is None else made.trace(specs).lower().compile()
+        return [run([list(row) for row in each]) for each in rows]
+    except gt.errors.GTensorError:
+        for fn, row in zip(functions, rows[0], strict=True):
+            try:
+                gt.compile(lambda xs, fn=fn: fn(*xs))(list(row))
+            except gt.errors.GTensorError:
+                note(f"this one fails alone:\n{fn!r}")
+                raise
+        raise
 
 
-@COMPILED
+@compiled(2)
 @given(batch=several("exact"))
 def test_compiled_exact_operations_keep_every_bit(batch):
-    found = gt.compile(run_all(batch))([list(r.arrays) for r in batch])
+    (found,) = run_compiled(batch, [[r.arrays for r in batch]])
     for recipe, results in zip(batch, found, strict=True):
         for a, b in zip(results, recipe.eager(), strict=True):
             assert same_bits(a.numpy(), b), recipe
@@ -99,44 +115,44 @@ def hold(recipe: Recipe, found, expected, exact) -> None:
     """A compiled float32 result is nearly as close to the float64 one as the evaluator's is."""
     for a, b, c in zip(found, expected, exact, strict=True):
         if b.dtype.kind != "f":
-            assert same_bits(a, b), recipe
+            assert same_bits(a.numpy(), b), recipe
         elif b.size:
             eps = np.finfo(b.dtype).eps
-            own, error = (np.abs(x - c).max() for x in (b, a))
+            own, error = (np.abs(x - c).max() for x in (b, a.numpy()))
             assert error <= 4 * own + 4 * eps * np.abs(c).max(), (recipe, a, b, c)
 
 
-@COMPILED
+@compiled(2)
 @given(batch=several("float"))
 def test_compiled_is_as_accurate_as_evaluated(batch):
-    found = gt.compile(run_all(batch))([list(r.arrays) for r in batch])
+    (found,) = run_compiled(batch, [[r.arrays for r in batch]])
     for recipe, results in zip(batch, found, strict=True):
-        hold(recipe, [r.numpy() for r in results], recipe.eager(), recipe.eager(recipe.wide, F="float64"))
+        hold(recipe, results, recipe.eager(), recipe.eager(recipe.wide, F="float64"))
 
 
-@settings(max_examples=max(1, settings.default.max_examples // TOGETHER // 2))
+@compiled(0.5)
 @given(batch=several("float", batch=True))
 def test_compiled_takes_any_run_time_extent(batch):
-    compiled = gt.compile(run_all(batch)).trace([r.specs() for r in batch]).lower().compile()
-    for extent in EXTENTS:
-        rows = [r.resized(extent) for r in batch]
-        for recipe, row, results in zip(batch, rows, compiled([list(row) for row in rows]), strict=True):
-            wide = [a.astype(np.float64) if a.dtype == np.float32 else a for a in row]
-            hold(recipe, [r.numpy() for r in results], recipe.eager(row), recipe.eager(wide, F="float64"))
+    rows = [[r.resized(extent) for r in batch] for extent in EXTENTS]
+    for arrays, found in zip(rows, run_compiled(batch, rows, [r.specs() for r in batch]), strict=True):
+        for recipe, row, results in zip(batch, arrays, found, strict=True):
+            hold(recipe, results, recipe.eager(row), recipe.eager(widened(row), F="float64"))
 
 
-@settings(max_examples=max(1, settings.default.max_examples // TOGETHER))
+@compiled(1)
 @given(batch=several("smooth", lines=8))
 def test_compiled_derivatives_are_the_evaluated_ones(batch):
     def gradient(recipe):
         def loss(*xs):
-            return sum(gt.sum(gt.sin(out)) for out in recipe(*xs, F="float64") if out.dtype.floating)
+            outs = map(gt.asarray, recipe(*xs, F="float64"))
+            return sum((gt.sum(gt.sin(out)) for out in outs if out.dtype.floating), gt.sum(xs[0]))
 
         return gt.grad(loss, tuple(i for i, a in enumerate(recipe.arrays) if a.dtype.kind == "f"))
 
-    functions = [gradient(recipe) for recipe in batch]
-    rows = [list(recipe.arrays) for recipe in batch]
-    for recipe, fn, row, found in zip(batch, functions, rows, gt.compile(run_all(functions))(rows), strict=True):
-        for a, b in zip(found, fn(*row), strict=True):
+    rows = [recipe.arrays for recipe in batch]
+    functions = list(map(gradient, batch))
+    (found,) = run_compiled(functions, [rows])
+    for recipe, fn, row, results in zip(batch, functions, rows, found, strict=True):
+        for a, b in zip(results, fn(*row), strict=True):
             size = np.abs(b.numpy()).max(initial=0.0)
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-9, atol=1e-11 * size, err_msg=repr(recipe))

@@ -68,7 +68,8 @@ class Sketch:
         value = self.literal(x.type.dtype)
         if kind == "literal":
             return value
-        self.bind(self.among(["broadcast", "reshape"] if x.type.size == 1 else ["broadcast"]), value, shape=x.type.shape)
+        names = ["broadcast", "reshape"] if x.type.size == 1 else ["broadcast"]
+        self.bind(self.among(names), value, shape=x.type.shape)
         return self.atoms.pop()
 
     def literal(self, dtype: DType) -> Lit:
@@ -182,9 +183,10 @@ def pad(s: Sketch) -> None:
     if x is not None:
         start = tuple(s.among([0, 0, 1]) for _ in x.type.shape)
         step = tuple(s.among([1, 1, 2]) for _ in x.type.shape)
-        shape = tuple(a + max(n - 1, -1) * k + 1 + s.among([0, 1]) for a, k, n in zip(start, step, x.type.shape, strict=True))
+        written = [(n - 1) * k + 1 if n else 0 for n, k in zip(x.type.shape, step, strict=True)]
+        shape = tuple(a + n + s.among([0, 1]) for a, n in zip(start, written, strict=True))
         if math.prod(shape) <= 400:
-            s.bind("pad", x, shape=tuple(max(n, 0) for n in shape), start=start, step=step, value=s.among([0.0, 1.0]))
+            s.bind("pad", x, shape=shape, start=start, step=step, value=s.among([0.0, 1.0]))
 
 
 def concat(s: Sketch) -> None:
@@ -193,10 +195,12 @@ def concat(s: Sketch) -> None:
         axis = s.among([i for i, n in enumerate(x.type.shape) if isinstance(n, int)])
         rest = [*x.type.shape[:axis], *x.type.shape[axis + 1 :]]
         y = s.pick(
-            lambda t: t.dtype == x.type.dtype
-            and t.ndim == x.type.ndim
-            and isinstance(t.shape[axis], int)
-            and [*t.shape[:axis], *t.shape[axis + 1 :]] == rest
+            lambda t: (
+                t.dtype == x.type.dtype
+                and t.ndim == x.type.ndim
+                and isinstance(t.shape[axis], int)
+                and [*t.shape[:axis], *t.shape[axis + 1 :]] == rest
+            )
         )
         s.bind("concat", *s.among([(x,), (x, y), (y, x), (x, x)]), axis=axis)
 

@@ -6,6 +6,7 @@ function, checks the laws, and gives the equations that the outputs need after t
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -68,6 +69,20 @@ def left(run: Callable[[Graph], Graph], fn: Callable[..., Any], *types: str) -> 
     """The lines of the graph of `fn` for inputs of these types, after a pass; the last is `return …`."""
     result = dce(check_laws(run, gt.trace(fn, *map(spec, types))))
     return [line.strip() for line in text(result, sources=False).splitlines()[1:]]
+
+
+def left_inside(run: Callable[[Graph], Graph], fn: Callable[..., Any], *types: str) -> list[str]:
+    """`left` for a value that is no output: it is written twice side by side, which no rule sees through."""
+
+    @functools.wraps(fn)
+    def twice(*args: Any) -> Tensor:
+        out = fn(*args)
+        return apply("concat", out, out, axis=out.ndim - 1)
+
+    *lines, last, _ = left(run, twice, *types)
+    match = re.search(r"concat\((\w+), \1,", last)
+    assert match is not None
+    return [*lines, f"return {match[1]}"]
 
 
 def op(name: str, *operands: Any, **params: Any) -> Tensor:

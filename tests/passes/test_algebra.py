@@ -15,7 +15,7 @@ from gtensor.types import DTYPES
 from .graphs import AWKWARD
 from .laws import left, op
 
-F, D, I, U, C = "f32[3]", "f64[3]", "i32[3]", "u8[3]", "b1[3]"
+F, D, N, U, C = "f32[3]", "f64[3]", "i32[3]", "u8[3]", "b1[3]"
 
 
 def neg(x):
@@ -33,14 +33,14 @@ def where(c, x, y):
 
 REWRITES = [
     ("a + -b", lambda x, y: op("add", x, neg(y)), [F, F], ["sub(x, y)"]),
-    ("-a + b", lambda x, y: op("add", neg(x), y), [I, I], ["sub(y, x)"]),
+    ("-a + b", lambda x, y: op("add", neg(x), y), [N, N], ["sub(y, x)"]),
     ("a - -b", lambda x, y: op("sub", x, neg(y)), [F, F], ["add(x, y)"]),
     ("-0 - x", lambda x: op("sub", -0.0, x), [F], ["neg(x)"]),
-    ("0 - x of integers", lambda x: op("sub", 0, x), [I], ["neg(x)"]),
+    ("0 - x of integers", lambda x: op("sub", 0, x), [N], ["neg(x)"]),
     ("-a * -b", lambda x, y: op("mul", neg(x), neg(y)), [F, F], ["mul(x, y)"]),
     ("-a / -b", lambda x, y: op("div", neg(x), neg(y)), [F, F], ["div(x, y)"]),
     ("-a * c", lambda x: op("mul", neg(x), 3.0), [F], ["mul(x, -3.0:f32)"]),
-    ("c * -a of integers", lambda x: op("mul", 3, neg(x)), [I], ["mul(-3:i32, x)"]),
+    ("c * -a of integers", lambda x: op("mul", 3, neg(x)), [N], ["mul(-3:i32, x)"]),
     ("c / -a", lambda x: op("div", 3.0, neg(x)), [F], ["div(-3.0:f32, x)"]),
     ("x * -1", lambda x: op("mul", x, -1.0), [F], ["neg(x)"]),
     ("-1 * -x", lambda x: op("mul", -1.0, neg(x)), [F], []),
@@ -60,16 +60,16 @@ REWRITES = [
     ("there and back", lambda x: op("cast", op("cast", x, dtype=gt.float64, weak=False), dtype=gt.float32, weak=False),
      [F], []),
     ("by way of a wider one",
-     lambda x: op("cast", op("cast", x, dtype=gt.int64, weak=False), dtype=gt.uint8, weak=False), [I],
+     lambda x: op("cast", op("cast", x, dtype=gt.int64, weak=False), dtype=gt.uint8, weak=False), [N],
      ["cast(x, dtype=uint8, weak=False)"]),
     ("exchanged operands", lambda x, y: (op("mul", x, y), op("mul", y, x)), [F, F], ["mul(x, y)"]),
     ("mirrored comparisons", lambda x, y: (op("lt", x, y), op("gt", y, x)), [F, F], ["lt(x, y)"]),
     ("not ==", lambda x, y: no(op("eq", x, y)), [F, F], ["ne(x, y)"]),
     ("not !=", lambda x, y: no(op("ne", x, y)), [F, F], ["eq(x, y)"]),
-    ("not < of integers", lambda x, y: no(op("lt", x, y)), [I, I], ["ge(x, y)"]),
+    ("not < of integers", lambda x, y: no(op("lt", x, y)), [N, N], ["ge(x, y)"]),
     ("not >= of bool", lambda x, y: no(op("ge", x, y)), [C, C], ["lt(x, y)"]),
     ("c and c", lambda c: op("logical_and", c, c), [C], []),
-    ("x | x", lambda x: op("bitwise_or", x, x), [I], []),
+    ("x | x", lambda x: op("bitwise_or", x, x), [N], []),
     ("c and True", lambda c: op("logical_and", c, True), [C], []),
     ("False and c", lambda c: op("logical_and", False, c), [C], ["broadcast(False:b1, shape=(3))"]),
     ("c or False", lambda c: op("logical_or", c, False), [C], []),
@@ -124,7 +124,7 @@ KEPT = [
      ["max2(x, y)", "max2(y, x)"]),
     ("not (a < b) holds for NaN", lambda x, y: no(op("lt", x, y)), [F, F], ["lt(x, y)", "logical_not(t0)"]),
     ("float32 does not hold every int32",
-     lambda x: op("cast", op("cast", x, dtype=gt.float32, weak=False), dtype=gt.float64, weak=False), [I],
+     lambda x: op("cast", op("cast", x, dtype=gt.float32, weak=False), dtype=gt.float64, weak=False), [N],
      ["cast(x, dtype=float32, weak=False)", "cast(t0, dtype=float64, weak=False)"]),
     ("another condition", lambda c, d, x: where(c, where(d, x, 0.0), 0.0), [C, C, F],
      ["where(d, x, 0.0:f32)", "where(c, t0, 0.0:f32)"]),

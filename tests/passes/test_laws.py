@@ -6,9 +6,11 @@ import numpy as np
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from gtensor.ir import Graph, Lit, text
+import gtensor as gt
+from gtensor.ir import Lit, text
 from gtensor.passes import PASSES, simplify
 from gtensor.passes.verify import difference
+from tests.random_graphs import recipes
 
 from .graphs import graphs
 from .laws import check_laws, same_values
@@ -30,6 +32,28 @@ def test_each_pass_after_the_others_keeps_its_laws(graph, seed):
     for each in PASSES:
         note(f"{each.name} of\n{text(graph)}")
         graph = check_laws(each.run, graph, seed)
+
+
+@given(recipe=recipes("exact") | recipes("float") | recipes("float", batch=True))
+def test_laws_on_functions(recipe):
+    graph = gt.trace(recipe, *recipe.specs())
+    for each in PASSES:
+        note(f"{each.name} of\n{text(graph)}")
+        graph = check_laws(each.run, graph)
+
+
+@settings(max_examples=max(1, settings.default.max_examples // 2))
+@given(recipe=recipes("smooth"))
+def test_laws_on_gradients(recipe):
+    def loss(*xs):
+        outs = map(gt.asarray, recipe(*xs))
+        return sum((gt.sum(gt.sin(out)) for out in outs if out.dtype.floating), gt.sum(xs[0]))
+
+    floats = tuple(i for i, a in enumerate(recipe.arrays) if a.dtype.kind == "f")
+    graph = gt.trace(gt.grad(loss, floats), *recipe.specs())
+    for each in PASSES:
+        note(f"{each.name} of\n{text(graph)}")
+        graph = check_laws(each.run, graph)
 
 
 @MANY

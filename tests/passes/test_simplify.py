@@ -139,7 +139,7 @@ def test_a_pass_that_breaks_the_graph_is_named(monkeypatch):
         return Graph(graph.name, graph.inputs, graph.eqns[1:], graph.outputs, graph.output_names)
 
     replaced(monkeypatch, "views", drop_first)
-    with pytest.raises(InternalError, match="after the pass views: .* is no variable of this graph"):
+    with pytest.raises(InternalError, match=r"after the pass views: .* is no variable of this graph"):
         simplify(gt.trace(model, F3, F3), check=1)
 
 
@@ -151,7 +151,7 @@ def test_a_pass_after_which_nothing_can_be_evaluated_is_named(monkeypatch):
         return builder.finish([builder.bind(REGISTRY["take"], (x, index), {"axis": 0})])
 
     replaced(monkeypatch, "dce", out_of_range)
-    with pytest.raises(InternalError, match="dce changed a value of .*: it can no longer be evaluated: "):
+    with pytest.raises(InternalError, match=r"dce changed a value of .*: it can no longer be evaluated: "):
         simplify(gt.trace(lambda x: x[1], F3), check=2)
 
 
@@ -264,4 +264,3 @@ def test_long_chains_of_views_take_no_stack():
         x = bind(REGISTRY["flip"], (bind(REGISTRY["reshape"], (x,), {"shape": (4, 6)}),), {"axes": (0,)})
     graph = builder.finish([bind(REGISTRY["tanh"], (x,), {})])
     assert len(simplify(graph).eqns) == len(graph.eqns)
-
