@@ -53,7 +53,7 @@ def lookup(key_text: str, options: Options) -> Library | None:
 def build(program: Program, key_text: str, options: Options) -> Library:
     """The library of a program: that of the cache if the key is known, else compiled now.
 
-    Raises ProgramError or EmitError for a program that breaks the rules, ToolchainError without a compiler,
+    Raises ProgramError for a program that breaks the rules, ToolchainError without a compiler,
     CompileError if it refuses the C, BlasError if BLAS was named and is missing.
     """
     if (found := lookup(key_text, options)) is not None:
@@ -82,7 +82,7 @@ def place(program: Program, options: Options) -> Plan:
 
 def write(program: Program, options: Options) -> Source:
     """The C that `build` would compile; raises as `build` does."""
-    return writer.write(program, target(options), _has_blas(options))
+    return writer.write(program, target(options), _has_blas(options), options.timing)
 
 
 def _has_blas(options: Options) -> bool:

@@ -130,8 +130,8 @@ class _Call:
         return args + ["args"] * sig.fails + ["args->blas"] * sig.blas
 
 
-def emit(plan: Plan, target: Target) -> Source:
-    """The C of a planned program for a target."""
+def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
+    """The C of a planned program for a target; `timed` adds the clock of gt_time.h around each kernel."""
     told = description(plan)
     plan = _with_dim_names(plan)
     program = plan.program
@@ -145,7 +145,7 @@ def emit(plan: Plan, target: Target) -> Source:
     if not alone:
         for function in functions:
             function.name = names.new(f"{title}_{function.name}")
-    parts, entry = _entry(plan, calls, names, title)
+    parts, entry = _entry(plan, calls, names, title, timed)
     needs_blas = any(function.signature.blas for function in functions)
     module = {
         "title": string(program.name),
@@ -159,6 +159,7 @@ def emit(plan: Plan, target: Target) -> Source:
         "kernels": groups[0] if alone else [],
         "module": True,
         "alone": alone,
+        "timed": [string(item.function.name) for item in calls] if timed else [],
         **_prelude(groups[0] if alone else [], target),
         **told,
     }
@@ -186,11 +187,9 @@ def _with_dim_names(plan: Plan) -> Plan:
             return replace(value, name=names[value.index])
         if isinstance(value, tuple):
             return tuple(map(renamed, value))
-        return (
-            replace(value, **{f.name: renamed(getattr(value, f.name)) for f in fields(value)})
-            if is_dataclass(value)
-            else value
-        )
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{f.name: renamed(getattr(value, f.name)) for f in fields(value)})
+        return value
 
     return replace(plan, program=renamed(plan.program))
 
@@ -279,18 +278,20 @@ def _declarations(functions: Iterable[_Function]) -> list[str]:
 # ---- the entry --------------------------------------------------------------------------------------------
 
 
-def _entry(plan: Plan, calls: list[_Call], names: Names, title: str) -> tuple[list[dict[str, str]], str]:
+def _entry(
+    plan: Plan, calls: list[_Call], names: Names, title: str, timed: bool
+) -> tuple[list[dict[str, str]], str]:
     """The functions that parts of a long step become, and the inside of the entry."""
     parts: list[dict[str, str]] = []
-    entry = _Entry(plan, names)
+    entry = _Entry(plan, names, timed)
     entry.test_dims()
     if len(calls) <= 2 * PART_CALLS:
         entry.calls(calls)
     else:
         entry.code.add("int32_t code;")
         for first in range(0, len(calls), PART_CALLS):
-            part = _Entry(plan, names)
-            part.calls(calls[first : first + PART_CALLS])
+            part = _Entry(plan, names, timed)
+            part.calls(calls[first : first + PART_CALLS], first)
             parts.append({"name": names.new(f"{title}_part_{len(parts) + 1}"), "body": part.end()})
             entry.run(parts[-1]["name"], ["args"], fails=True)
     entry.loss()
@@ -300,9 +301,10 @@ def _entry(plan: Plan, calls: list[_Call], names: Names, title: str) -> tuple[li
 class _Entry:
     """The inside of a function that fetches pointers from the arguments and calls kernels."""
 
-    def __init__(self, plan: Plan, names: Names) -> None:
+    def __init__(self, plan: Plan, names: Names, timed: bool) -> None:
         self.plan = plan
         self.names = names
+        self.timed = timed
         self.names.push()
         self.code = Code()
         self._pointers: dict[str, str] = {}
@@ -323,8 +325,8 @@ class _Entry:
             self.code.add(f"if ({dim.name} < 0 || {dim.name} > {dim.bound})")
             self.code.add("    return GT_ERR_ABI;")
 
-    def calls(self, calls: Sequence[_Call]) -> None:
-        """Fetch what the calls need, then call."""
+    def calls(self, calls: Sequence[_Call], first: int = 0) -> None:
+        """Fetch what the calls need, then call; `first` is the number of the first."""
         self._dims(sorted({dim for item in calls for dim in item.dims}, key=lambda dim: dim.index))
         params = [param for item in calls for param in item.signature.params]
         self._fetch({param.buffers[0] for param in params}, {p.buffers[0] for p in params if not p.const})
@@ -332,8 +334,15 @@ class _Entry:
             self.code.add("int32_t code;")
         if calls:
             self.code.add("")
-        for item in calls:
+        clock = self.names.new("clock") if self.timed and calls else ""
+        if clock:
+            self.code.add(f"double {clock};")
+        for number, item in enumerate(calls, first):
+            if clock:
+                self.code.add(f"{clock} = gt_time_now();")
             self.run(item.function.name, item.args(self._pointers), item.signature.fails)
+            if clock:
+                self.code.add(f"gt_time_note({number}, {clock});")
 
     def run(self, function: str, args: list[str], fails: bool) -> None:
         """Call one function; leave if it fails."""

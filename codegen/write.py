@@ -20,6 +20,6 @@ def place(program: Program, target: Target, blas: bool) -> Plan:
     return plan(gemm.prepare(program, target, blas))
 
 
-def write(program: Program, target: Target, blas: bool) -> Source:
-    """The C of a program; raises ProgramError or EmitError."""
-    return emit(place(program, target, blas), target)
+def write(program: Program, target: Target, blas: bool, timed: bool) -> Source:
+    """The C of a program, with a clock around each kernel if `timed`; raises ProgramError."""
+    return emit(place(program, target, blas), target, timed)

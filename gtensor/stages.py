@@ -24,7 +24,7 @@ from .codegen import build
 from .codegen.cache import tree_digest
 from .codegen.cexpr import identifier
 from .codegen.compiler import ToolchainError
-from .codegen.errors import CodegenError, EmitError, ProgramError
+from .codegen.errors import CodegenError, ProgramError
 from .codegen.lazy import Lazy
 from .codegen.library import ERR_INDEX, Failure, Library
 from .codegen.options import OptionError, Options
@@ -52,7 +52,7 @@ def user_errors() -> Iterator[None]:
     """Errors of codegen as errors of gtensor: the user's settings and tools, or a fault of ours."""
     try:
         yield
-    except (ProgramError, EmitError) as error:
+    except ProgramError as error:
         raise errors.InternalError(str(error)) from error
     except CodegenError as error:
         family = errors.OptionError if isinstance(error, OptionError) else errors.ToolchainError

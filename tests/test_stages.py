@@ -215,3 +215,13 @@ def test_the_settings_of_the_trace_count():
 def test_settings_that_mean_nothing_are_refused(name, value):
     with gt.config(**{name: value}), pytest.raises(OptionError, match=f"GT_{name.upper()}"):
         gt.compile(row_norm)(X)
+
+
+def test_kernels_are_timed_and_told_at_the_end(tmp_path):
+    code = "import gtensor as gt; f = gt.compile(lambda x: gt.sum(gt.tanh(x) @ x)); [f(gt.ones((4, 4))) for _ in 'abc']"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(tmp_path) | {"GT_TIME": "1"}, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "us in kernels" in done.stderr, done.stderr
+    rows = [line.split() for line in done.stderr.splitlines() if "%" in line]
+    assert rows and all(row[2] == "3" for row in rows)

@@ -220,11 +220,16 @@ def reduce(name: str, x: Any, axis: Axis, keepdims: bool) -> Tensor:
 def sum(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The sum over axes (all by default); of bool and integers as int64; 0 where there is nothing to add.
 
+    With `dtype` the elements are converted first, and the result has that dtype.
+
     >>> import gtensor as gt
     >>> sum(gt.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([4., 6.], dtype=float32)
     """
-    return reduce("sum", x if dtype is None else cast(as_tensor(x), as_dtype(dtype)), axis, keepdims)
+    if dtype is None:
+        return reduce("sum", x, axis, keepdims)
+    target = as_dtype(dtype)
+    return cast(reduce("sum", cast(as_tensor(x), target), axis, keepdims), target)
 
 
 @public

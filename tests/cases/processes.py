@@ -91,9 +91,13 @@ class CountedCompiler:
     """The usual compiler behind a script that notes each start; `count` is the number of starts until now."""
 
     def __init__(self, folder: Path, name: str = "counted-cc") -> None:
+        self.path = script(folder / name, 'echo started >> "$0.log"\nexec cc "$@"')
         self.log = folder / f"{name}.log"
-        self.path = script(folder / name, f"echo started >> '{self.log}'\nexec cc \"$@\"")
 
     @property
     def count(self) -> int:
         return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+
+WARM = "import gtensor as gt\ndef warm(x):\n    return x + 1\ngt.compile(warm)(gt.ones(1))\n"
+"""A script after which the cache knows the compiler and has the bridge to Python."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from gtensor.codegen import blas, machine, toolchain
 from gtensor.codegen.blas import Provider
 from gtensor.codegen.folder import LAYOUT
 
-from .processes import AWKWARD, PATIENCE, ROOT, CountedCompiler, answer, finish, run, script, start
+from .processes import AWKWARD, PATIENCE, ROOT, WARM, CountedCompiler, answer, finish, run, script, start
 
 PROCESSES = int(os.environ.get("TEST_PROCESSES", "8"))
 """How many processes race in B04: TEST_PROCESSES=20 for the number of the report."""
@@ -30,6 +30,20 @@ def settings(tmp_path):
     compiler = CountedCompiler(tmp_path)
     with gt.config(cache=tmp_path / "cache", cc=str(compiler.path)):
         yield compiler
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory):
+    """A cache that knows the compiler."""
+    cache = tmp_path_factory.mktemp("warm") / "cache"
+    run(WARM, GT_CACHE=cache)
+    return cache
+
+
+@pytest.fixture
+def cache(warm, tmp_path):
+    """A cache of the test's own that knows the compiler and holds no model of a test."""
+    return shutil.copytree(warm, tmp_path / "cache")
 
 
 def hit(fn, *args, **options):
@@ -68,15 +82,14 @@ class Scale:
     def __call__(self, x):
         return gt.tanh(x) * self.k
 
-constants = [2.0, 3.0, np.nextafter(2.0, 3.0), 1e30, -2.0, 0.0, -0.0, float("inf"), float("nan"), 7, True]
+constants = [2.0, 3.0, np.nextafter(2.0, 3.0), -2.0, 0.0, -0.0, float("nan"), True]
+constants += [np.float32(2.5), np.float64(2.5)]
+constants += [np.array([2, 2], np.int32), np.array([2, 2], np.float32), np.array(2, np.float32)]
 family = [times(k) for k in constants]
-family += [times(k) for k in (np.float32(2.5), np.float64(2.5), np.int32(5), np.array([2, 2], np.int32))]
-family += [times(k) for k in (np.array([2, 2], np.float32), np.array(2, np.float32), np.array([[2.0], [3.0]]))]
-family += [along(axis) for axis in (None, 0, 1)] + [beside(flag) for flag in (True, False)]
+family += [along(axis) for axis in (None, 1)] + [beside(flag) for flag in (True, False)]
 family += [functools.partial(reduced, how=how) for how in ("sum", "max")] + [Scale(1.5), Scale(2.5)]
-family += [lambda x, k=k: gt.power(x, k) for k in (2, 3)]
 family += [lambda x, k=k: gt.clip(x, 0.0, k) for k in (1.0, 1.5)]
-family += [lambda x, d=d: gt.astype(x, d) for d in (gt.float64, gt.int32, gt.int64)]
+family += [lambda x, d=d: gt.astype(x, d) for d in (gt.int32, gt.int64)]
 family += [lambda x, n=n: gt.grad(lambda x: gt.sum(x**n))(x) for n in (4, 5)]
 
 out = []
@@ -90,12 +103,12 @@ print(json.dumps(out))
 """
 
 
-def test_B01_what_a_function_holds_is_part_of_its_key(tmp_path):
+def test_B01_what_a_function_holds_is_part_of_its_key(cache):
     """A key made of the function's code alone takes `make(2.0)` and `make(3.0)` for one function, now or from disk in
     the next process. Functions that differ in one captured number, its type or sign, an option, a branch or an
     attribute each have an entry of their own, and the next process finds each.
     """
-    first, second = (answer(FAMILY, GT_CACHE=tmp_path) for _ in "ab")
+    first, second = (answer(FAMILY, GT_CACHE=cache) for _ in "ab")
     assert not any(hit for hit, _ in first)
     assert all(hit for hit, _ in second)
     assert [result for _, result in first] == [result for _, result in second]
@@ -147,24 +160,28 @@ print(json.dumps([step(x).tolist(), train(x), step.compiled.hit, train.compiled.
 """
 
 
-@pytest.mark.parametrize("edit", [("2.0", "3.0"), ("tanh", "sinh"), ("+ 1", "- 1")], ids=["global", "call", "sign"])
-def test_B01_an_edited_helper_in_another_file_is_seen(tmp_path, edit):
-    """A key made of the main function's own source gives the old result after an edit of what it calls. The edit keeps
-    the file's size and time; undone, it finds the old entry again.
+EDITS = {
+    "nothing": (("2.0", "2.0"), lambda x: np.tanh(x * 2) + 1),
+    "a global": (("2.0", "3.0"), lambda x: np.tanh(x * 3) + 1),
+    "a call": (("tanh", "sinh"), lambda x: np.sinh(x * 2) + 1),
+    "a sign": (("+ 1", "- 1"), lambda x: np.tanh(x * 2) - 1),
+}
+
+
+def test_B01_an_edited_helper_in_another_file_is_seen(cache, tmp_path):
+    """A key made of the main function's own source gives the old result after an edit of what it calls. The edits keep
+    the file's size and time; undone, they find the old entries again.
     """
     path = tmp_path / "helpers_of_b01.py"
-
-    def told(text):
-        path.write_text(text)
-        os.utime(path, (1e9, 1e9))
-        return answer(USES_HELPER, tmp_path, GT_CACHE=tmp_path / "cache", PYTHONDONTWRITEBYTECODE="1")
-
-    old, new, again = (told(text) for text in (HELPER, HELPER.replace(*edit), HELPER))
-    assert old[2:] == [False, False] and new[2:] == [False, False] and again[2:] == [True, True]
-    assert old[:2] == again[:2] and old[0] != new[0] and old[1] != new[1]
-    scale = 3.0 if edit[1] == "3.0" else 2.0
-    values = getattr(np, "sinh" if edit[1] == "sinh" else "tanh")(X * scale) + (-1 if edit[1] == "- 1" else 1)
-    np.testing.assert_allclose(new[0], 2 * values, rtol=1e-5)
+    for known, edits in ((False, EDITS), (True, list(EDITS)[:2])):
+        for what in edits:
+            edit, meaning = EDITS[what]
+            path.write_text(HELPER.replace(*edit))
+            os.utime(path, (1e9, 1e9))
+            *results, hit, trained = answer(USES_HELPER, tmp_path, GT_CACHE=cache, PYTHONDONTWRITEBYTECODE="1")
+            assert (hit, trained) == (known, known), what
+            np.testing.assert_allclose(results[0], 2 * meaning(X), rtol=1e-5, err_msg=what)
+            np.testing.assert_allclose(results[1], meaning(X).sum(), rtol=1e-5, err_msg=what)
 
 
 # ---- B03 --------------------------------------------------------------------------------------------------
@@ -243,13 +260,12 @@ def test_B03_each_change_is_a_miss_and_no_change_a_hit(settings, monkeypatch, tm
         with monkeypatch.context() as patch, gt.config(**change(patch, tmp_path)):
             assert not hit(plain, X), f"{what} is not in the key"
             assert hit(plain, X), f"{what}: compiled again"
-    before = settings.count
     os.utime(settings.path, (1e9, 1e9))
-    monkeypatch.setattr(toolchain, "probe", toolchain.probe)
     with gt.config(blas="scipy-openblas32"):
-        assert hit(plain, X)
+        assert hit(plain, X), "the default BLAS, named"
+    before = settings.count
     assert hit(plain, X)
-    assert settings.count >= before
+    assert settings.count == before
 
 
 SECOND = """
@@ -340,8 +356,8 @@ def rest(cache):
 
 def model_of(cache):
     """The folder of the entry of the racers' function; there is one."""
-    (library,) = (cache / LAYOUT / "entries").glob("*/lambda*.so")
-    return library.parent
+    (source,) = (cache / LAYOUT / "entries").glob("*/lambda.c")
+    return source.parent
 
 
 def test_B04_many_processes_compile_the_same_at_once(tmp_path):
@@ -370,12 +386,11 @@ def test_B04_many_processes_compile_the_same_at_once(tmp_path):
     assert rest(cache) == []
 
 
-def test_B04_nobody_waits_for_a_builder_that_stopped(tmp_path):
+def test_B04_nobody_waits_for_a_builder_that_stopped(cache, tmp_path):
     """A builder that is stopped in the middle of its compile holds no lock: the others finish before it goes on, and
     when it does it uses what they made.
     """
-    cache, go = tmp_path / "cache", tmp_path / "go"
-    variables = {"GT_CACHE": cache, "GT_CC": slow_compiler(tmp_path)}
+    go, variables = tmp_path / "go", {"GT_CACHE": cache, "GT_CC": slow_compiler(tmp_path)}
     go.touch()
     (sleeper,) = racers(1, go, **variables)
     wait_for_draft(cache, sleeper)
@@ -389,44 +404,49 @@ def test_B04_nobody_waits_for_a_builder_that_stopped(tmp_path):
     assert rest(cache) == []
 
 
-def spoil(path):
-    path.write_bytes(b"\0" * 100)
+def others(cache):
+    """The libraries in a cache that are not the racers' function: the bridge to Python and what warmed the cache up."""
+    return [path for path in (cache / LAYOUT / "entries").glob("*/*.so") if path.parent != model_of(cache)]
 
 
-HARMS = {
-    "entry.json is garbage": lambda cache: spoil(model_of(cache) / "entry.json"),
-    "entry.json is gone": lambda cache: (model_of(cache) / "entry.json").unlink(),
-    "the library is gone": lambda cache: next(model_of(cache).glob("*.so")).unlink(),
-    "the library is another": lambda cache: shutil.copy(
-        next(path for path in (cache / LAYOUT / "entries").glob("*/*.so") if "lambda" not in path.name),
-        next(model_of(cache).glob("*.so")),
-    ),
-    "the key is another": lambda cache: (model_of(cache) / "key.txt").write_text("another key"),
-    "the trampoline is empty": lambda cache: [
-        os.truncate(path, 0) for path in (cache / LAYOUT / "entries").glob("*/*.so") if "lambda" not in path.name
-    ],
-    "the facts are garbage": lambda cache: spoil(cache / LAYOUT / "facts.json"),
-    "the facts are of another kind": lambda cache: (cache / LAYOUT / "facts.json").write_text('{"compiler": {"a": 1}}'),
-}
+def garbage(cache):
+    for path in (model_of(cache) / "entry.json", cache / LAYOUT / "facts.json"):
+        path.write_bytes(b"\0" * 100)
 
 
-def test_B04_whatever_is_damaged_is_rebuilt(tmp_path):
+def gone(cache):
+    next(model_of(cache).glob("*.so")).unlink()
+    for path in others(cache):
+        os.truncate(path, 0)
+
+
+def exchanged(cache):
+    shutil.copy(others(cache)[0], next(model_of(cache).glob("*.so")))
+    (cache / LAYOUT / "facts.json").write_text('{"compiler": {"a": 1}, "trampoline": []}')
+
+
+def another_key(cache):
+    (model_of(cache) / "key.txt").write_text("another key")
+    (cache / LAYOUT / "facts.json").unlink()
+
+
+def test_B04_whatever_is_damaged_is_rebuilt(cache, tmp_path):
     """A cache that a full disk, a crash or a copy has damaged gives the right numbers and no message, and is whole
     again afterwards.
     """
-    cache, go = tmp_path / "cache", tmp_path / "go"
+    go = tmp_path / "go"
     go.touch()
     first = finish(*racers(1, go, GT_CACHE=cache)).split()[0]
-    for what, harm in HARMS.items():
+    for harm in (garbage, gone, exchanged, another_key):
         harm(cache)
-        assert finish(*racers(1, go, GT_CACHE=cache)).split()[0] == first, what
+        assert finish(*racers(1, go, GT_CACHE=cache)).split() == [first, "False"], harm.__name__
     assert finish(*racers(1, go, GT_CACHE=cache)).split() == [first, "True"]
     assert rest(cache) == []
 
 
 # ---- B06 --------------------------------------------------------------------------------------------------
 
-MÁRTON = '''
+MÁRTON = """
 import json, os, sys, tempfile
 import numpy as np
 import gtensor as gt
@@ -441,7 +461,7 @@ step = gt.compile(Márton_測試)
 out = step(x, np.float32(2))
 inside = [str(get("cache")).startswith(sys.argv[1]), tempfile.gettempdir().startswith(sys.argv[1])]
 print(json.dumps([[leaf.tolist() for leaf in out.values()], step.compiled.hit, inside, step.c_source.count("*/")]))
-'''
+"""
 
 
 def test_B06_folders_with_spaces_quotes_and_other_letters(tmp_path):
@@ -458,14 +478,14 @@ def test_B06_folders_with_spaces_quotes_and_other_letters(tmp_path):
     places = {"HOME": home, "TMPDIR": folder / "tmp", "XDG_CACHE_HOME": None}
     compiler = CountedCompiler(folder)
     for variables in (
-        places,
-        {**places, "GT_CACHE": folder / "cache", "LC_ALL": "C"},
-        {**places, "GT_CACHE": folder / "counted", "GT_CC": compiler.path},
-        {**places, "GT_CACHE": folder / "worded", "GT_CC": f"{str(compiler.path)!r} -g"},
+        {**places, "LC_ALL": "C"},
+        {**places, "GT_CACHE": folder / "cache", "GT_CC": compiler.path},
     ):
         first, second = (answer(code, folder, cwd=project, **variables) for _ in "ab")
         assert first[1:3] == [False, [True, True]] and second[1:3] == [True, [True, True]]
         assert first[0] == second[0] and first[3] == second[3]
         np.testing.assert_allclose(first[0][0], np.tanh([2.0, 4.0]), rtol=1e-6)
     assert compiler.count > 0
+    worded = {"GT_CACHE": folder / "cache", "GT_CC": f"{shlex.quote(str(compiler.path))} -g"}
+    assert answer(code, folder, cwd=project, **places | worded)[0] == first[0]
     assert list((folder / "tmp").iterdir()) == []

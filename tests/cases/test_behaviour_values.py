@@ -90,8 +90,8 @@ def test_D01_integers_beside_the_differentiated_arguments_are_welcome():
 
 REPORTED = [np.nan, np.inf, -np.inf, 3e9, -3.7, 3.7]
 AWKWARD = [
-    *REPORTED, 0.5, -0.5, -0.0, -1.0, 1e-45, 254.9, 255.9, 256.0, 300.0, 1e30, -1e30, 2.0**31, 2.0**31 - 1, 2.0**31 - 64,
-    -(2.0**31), -(2.0**31) - 1, 2.0**32 + 5, 2.0**62, 2.0**63, 2.0**63 - 1024, -(2.0**63), 2.0**64,
+    *REPORTED, 0.5, -0.5, -0.0, -1.0, 1e-45, 254.9, 255.9, 256.0, 300.0, 1e30, -1e30, 2.0**31, 2.0**31 - 1,
+    2.0**31 - 64, -(2.0**31), -(2.0**31) - 1, 2.0**32 + 5, 2.0**62, 2.0**63, 2.0**63 - 1024, -(2.0**63), 2.0**64,
 ]  # fmt: skip
 TARGETS = (gt.int32, gt.int64, gt.uint8)
 
@@ -126,8 +126,8 @@ def test_D05_casts_to_integers_do_not_depend_on_the_length(dtype, any_length):
     """
     numbers = np.array(AWKWARD, dtype.dtype)
     for n in range(1, 34):
-        for start in range(0, len(numbers), 7):
-            x = np.resize(np.roll(numbers, -start), n)
+        for first in range(0, len(numbers), 7):
+            x = np.resize(np.roll(numbers, -first), n)
             for target, result in zip(TARGETS, any_length[dtype](x), strict=True):
                 assert result.tolist() == [whole(value, target.dtype) for value in x]
 
@@ -295,19 +295,23 @@ def test_I03_training_stops_before_the_batch_with_the_bad_label():
 
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((12, 5), np.float32), rng.integers(0, 3, 12)
-    train, good = (gt.TrainStep(loss, gt.zeros((5, 3)), gt.optim.sgd(0.1), gt.spec((4, 5)), gt.spec((4,), int)) for _ in "ab")  # fmt: skip
-    good(x[:4], y[:4])
+
+    def fresh():
+        return gt.TrainStep(loss, gt.zeros((5, 3)), gt.optim.sgd(0.1), gt.spec((4, 5)), gt.spec((4,), int))
+
+    single, only = fresh(), fresh()
+    for train in (single, only):
+        train(x[:4], y[:4])
     for wrong in (3, -1, 2**40):
         labels = y.copy()
         labels[6] = wrong
         with pytest.raises(IndexError, match=f"index {wrong} is out of range"):
-            good(x[4:8], labels[4:8])
-        fresh = gt.TrainStep(loss, gt.zeros((5, 3)), gt.optim.sgd(0.1), gt.spec((4, 5)), gt.spec((4,), int))
+            single(x[4:8], labels[4:8])
+        looped = fresh()
         with pytest.raises(IndexError, match=f"index {wrong} is out of range"):
-            fresh.fit(x, labels, shuffle=False, progress=False)
-        np.testing.assert_array_equal(fresh.params, good.params)
-    train(x[:4], y[:4])
-    np.testing.assert_array_equal(train.params, good.params)
+            looped.fit(x, labels, shuffle=False, progress=False)
+        for train in (single, looped):
+            np.testing.assert_array_equal(train.params, only.params)
 
 
 SANITIZED = """

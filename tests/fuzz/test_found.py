@@ -38,8 +38,27 @@ def late_gradient(x):
     return gt.grad(lambda x: gt.sum(gt.sin(gt.softmax(gt.take(x, [1, 1, 0], axis=1), axis=1))))(x)
 
 
+def alone(x):
+    """A sum of one element is that element, in another shape, and no scalar of inputs only."""
+    return gt.sum(x[:1, :1] * 2) + gt.sum(x[1:2, 1:2]), gt.sum(gt.exp(x[:1, :1])) * gt.sum(x[:1, :1])
+
+
+def constant(x):
+    return gt.argmax(gt.ones(3)) + gt.argmax(x, axis=0), gt.argmin(gt.zeros((2, 3)), axis=1)
+
+
 @pytest.mark.parametrize(
-    "fn, x", [(sliding, X), (turned, X), (nothing, NOTHING), (nothing, X), (late, X), (late_gradient, X)]
+    "fn, x",
+    [
+        (sliding, X),
+        (turned, X),
+        (nothing, NOTHING),
+        (nothing, X),
+        (late, X),
+        (late_gradient, X),
+        (alone, X),
+        (constant, X),
+    ],
 )
 def test_found(fn, x):
     agreed(fn, x, rtol=1e-5, atol=1e-6)
