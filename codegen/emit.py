@@ -278,9 +278,7 @@ def _declarations(functions: Iterable[_Function]) -> list[str]:
 # ---- the entry --------------------------------------------------------------------------------------------
 
 
-def _entry(
-    plan: Plan, calls: list[_Call], names: Names, title: str, timed: bool
-) -> tuple[list[dict[str, str]], str]:
+def _entry(plan: Plan, calls: list[_Call], names: Names, title: str, timed: bool) -> tuple[list[dict[str, str]], str]:
     """The functions that parts of a long step become, and the inside of the entry."""
     parts: list[dict[str, str]] = []
     entry = _Entry(plan, names, timed)

@@ -20,7 +20,7 @@ from .errors import GradError, GTensorError, ShapeError, TraceError
 from .ir import Atom, Graph, Var
 from .prim import public
 from .pullback import Step, key_of, pull_back, recorded_steps, traced_steps, unit, zeros
-from .tensor import STATE, Record, Scope, Tensor, as_tensor, concrete, in_scope, require_open
+from .tensor import STATE, Record, Scope, Tensor, as_tensor, cast, concrete, in_scope, require_open
 from .trace import argument_names, name_values, placeholder, scope
 from .types import Type, resolve
 
@@ -227,9 +227,7 @@ def _variable(leaf: Any, path: str) -> Tensor:
             f"{path} is {resolve(tensor.type)}: only floating-point inputs have a gradient",
             hint="convert it with astype, or leave it out with argnums or frozen",
         )
-    if tensor.data is None or not tensor.type.weak:
-        return tensor
-    return concrete(tensor.data.astype(resolve(tensor.type).dtype.dtype))
+    return tensor if tensor.data is None else cast(tensor, resolve(tensor.type).dtype)
 
 
 def _scalar(result: Any, what: str) -> Tensor:

@@ -24,7 +24,7 @@ from . import tree
 from .builder import Builder
 from .errors import DTypeError, ShapeError, Source, TraceError
 from .ir import Atom, Graph, Var
-from .tensor import STATE, Scope, Tensor, as_tensor, cast, user_sources
+from .tensor import STATE, Scope, Tensor, as_tensor, cast
 from .types import Dim, Type, as_dtype, float32, float64, int64, resolve, type_of
 
 
@@ -226,8 +226,12 @@ def trace_call(fn: Callable[..., Any], leaves: Sequence[Any], signature: Signatu
         ]
         args, kwargs = tree.unflatten(signature.structure, tensors)
         result = fn(*args, **kwargs)
-        if _random_state() != before:
-            raise _random_error(lambda: fn(*args, **kwargs), name)
+        if _drew(before):
+            raise TraceError(
+                f"{name} drew random numbers while it was traced: they would be the same in every call",
+                hint="draw them outside and pass them in",
+                sources=_drawing_line(lambda: fn(*args, **kwargs)),
+            )
         out_leaves, out_structure = tree.flatten(result)
         out_names = [path or "out" for path in tree.paths(out_structure)]
         outputs = [_output(inner, leaf, n, name) for leaf, n in zip(out_leaves, out_names, strict=True)]
@@ -291,32 +295,58 @@ def name_values(builder: Builder) -> None:
             values[-1].hint = match[1]
 
 
-def _random_state() -> Any:
-    loaded = sys.modules.get("numpy.random")
-    drawn = None
-    if loaded is not None:
-        state = np.random.get_state(legacy=False)
-        drawn = state["state"]["pos"], state["state"]["key"].tobytes(), state["has_gauss"]
-    return drawn, random.getstate()
+FRESH = 623
+"""The position of NumPy's global generator before its first draw, when it is made with the module."""
 
 
-def _random_error(run: Callable[[], Any], name: str) -> TraceError:
-    """Find the line that draws by running the function again under a profile hook."""
+def _random_state() -> tuple[Any, Any]:
+    """The states of the global generators; None for NumPy's while its module is not loaded."""
+    if "numpy.random" not in sys.modules:
+        return None, random.getstate()
+    state = np.random.get_state(legacy=False)
+    return (state["state"]["pos"], state["state"]["key"].tobytes(), state["has_gauss"]), random.getstate()
+
+
+def _drew(before: tuple[Any, Any]) -> bool:
+    """Whether a global generator was used since; loading NumPy's is no use of it."""
+    after = _random_state()
+    if before[0] is None and after[0] is not None and after[0][0] == FRESH:
+        return bool(after[1] != before[1])
+    return bool(after != before)
+
+
+def _drawing_line(run: Callable[[], Any]) -> list[Source]:
+    """The user's line that draws, found by running the function again and looking at the generators after each line."""
     found: list[Source] = []
-    generators = {id(random._inst), id(np.random.mtrand._rand)}
+    at: list[Source] = []
+    before = _random_state()
 
-    def watch(frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call" and not found and id(getattr(called, "__self__", None)) in generators:
-            found.extend(user_sources())
+    def watch(frame: FrameType, event: str, _: Any) -> Any:
+        if _user_frame(frame) is not frame:
+            return None
+        if not found and _drew(before):
+            found.extend(at)
+        here = _user_frame(frame.f_back) if event == "return" else frame
+        if here is not None:
+            at[:] = [Source(here.f_code.co_filename, here.f_lineno, here.f_code.co_name)]
+        return watch
 
-    saved = sys.getprofile()
-    sys.setprofile(watch)
+    saved = sys.gettrace()
+    sys.settrace(watch)
     try:
-        run()
+        with contextlib.suppress(Exception):
+            run()
     finally:
-        sys.setprofile(saved)
-    return TraceError(
-        f"{name} drew random numbers while it was traced: they would be the same in every call",
-        hint="draw them outside and pass them in",
-        sources=found,
-    )
+        sys.settrace(saved)
+    return found
+
+
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    """The innermost frame, from this one on, that is neither of gtensor nor of a module that draws."""
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in _NOT_THE_USERS:
+        frame = frame.f_back
+    return frame
+
+
+_NOT_THE_USERS = {__name__.partition(".")[0], "numpy", "random"}
+"""Packages whose lines are not the user's."""
