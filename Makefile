@@ -5,7 +5,7 @@ N ?= 1000
 
 # The tests that say in a minute whether the tree is sound.
 test:
-	$(PYTHON) -m pytest tests/test_layers.py tests/test_doctests.py
+	$(PYTHON) -m pytest tests/test_tiny.py tests/test_layers.py tests/test_doctests.py
 
 # All of CI, in a fresh environment.
 check:
