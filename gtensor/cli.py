@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib
+import inspect
 import os
 import re
 import sys
@@ -118,9 +119,24 @@ def _found(path: str, specs: Sequence[Any]) -> tuple[Lowered, Callable[[], Inspe
         return found.compiled.lowered, lambda: found
     if not callable(found):
         raise OptionError(f"{path} is {type(found).__name__}, no function")
+    if not isinstance(found, CompiledFunction):
+        _require_specs(path, found, specs)
     function = found if isinstance(found, CompiledFunction) else compile(found)
     lowered = function.trace(*specs).lower()
     return lowered, lowered.compile
+
+
+def _require_specs(path: str, function: Callable[..., Any], specs: Sequence[Any]) -> None:
+    """Raise OptionError unless the specs are as many as the function takes."""
+    try:
+        signature = inspect.signature(function)
+    except ValueError:
+        return
+    try:
+        signature.bind(*specs)
+    except TypeError as error:
+        hint = "one --spec for each argument, in order, such as --spec f32[32,8]"
+        raise OptionError(f"{path}: {error}", hint=hint) from None
 
 
 def parse_spec(given: str) -> Any:

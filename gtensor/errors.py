@@ -55,7 +55,7 @@ def calling_line() -> tuple[Source, ...]:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         file = frame.f_code.co_filename
-        if file in _USER_FILES or not (file.startswith(_PACKAGE) or file in _BETWEEN):
+        if file in _USER_FILES or not (file.startswith((_PACKAGE, "<frozen ")) or file in _BETWEEN):
             return (Source(file, frame.f_lineno, frame.f_code.co_name),)
         frame = frame.f_back
     return ()

@@ -29,7 +29,7 @@ class Memory:
         self.dims = dims
         self.buffers: list[p.Buffer] = []
         self._of: dict[Var, str] = {}
-        self._taken = {*names.values(), *dims}
+        self._taken = {*names.values(), *(dim.name for dim in dims.values())}
         self._marks: dict[str, int] = {}
 
     def extent(self, extent: int | Dim) -> p.Extent:

@@ -47,7 +47,8 @@ class _Lowering:
         self.schedule = schedule
         self.graph = schedule.graph
         self.numbers = {eqn.out: i for i, eqn in enumerate(self.graph.eqns)}
-        self.memory = Memory(_c_names(schedule, alias), _dims(schedule))
+        dims = _dims(schedule)
+        self.memory = Memory(_c_names(schedule, alias, {dim.name for dim in dims.values()}), dims)
         self.steps: list[p.Step] = []
         self.inputs: list[p.Array] = []
         self.outputs: list[p.Array] = []
@@ -151,7 +152,7 @@ def describe(eqn: Eqn, name_of: dict[Var, str]) -> str:
     return f"{name_of[eqn.out]}: {eqn.out.type} = {eqn.prim.name}({', '.join(args)}){source}"
 
 
-def _c_names(schedule: Schedule, alias: Mapping[int, int]) -> dict[Var, str]:
+def _c_names(schedule: Schedule, alias: Mapping[int, int], taken: set[str]) -> dict[Var, str]:
     """C identifiers of all variables: hints, what an output is called by its caller, or a number."""
     graph = schedule.graph
     every = names(graph)
@@ -163,7 +164,6 @@ def _c_names(schedule: Schedule, alias: Mapping[int, int]) -> dict[Var, str]:
     for group in schedule.groups:
         if group.target is not None and group.target not in every:
             every[group.target] = group.target.hint or "copied"
-    taken: set[str] = set()
     result: dict[Var, str] = {}
     for var, name in every.items():
         stem = made = cexpr.identifier(name)
@@ -176,11 +176,17 @@ def _c_names(schedule: Schedule, alias: Mapping[int, int]) -> dict[Var, str]:
 
 
 def _dims(schedule: Schedule) -> dict[str, p.Dim]:
+    """The run-time extents by name, in the order of the inputs; in C each has an identifier of its own."""
     dims: dict[str, p.Dim] = {}
+    used: set[str] = set()
     for var in schedule.graph.inputs:
         for extent in var.type.shape:
             if isinstance(extent, Dim) and extent.name not in dims:
-                dims[extent.name] = p.Dim(len(dims), extent.name, extent.bound)
+                name = cexpr.identifier(extent.name)
+                while name in used:
+                    name += "2"
+                used.add(name)
+                dims[extent.name] = p.Dim(len(dims), name, extent.bound)
     return dims
 
 

@@ -83,6 +83,7 @@ def test_inspect_takes_what_is_compiled_already(project, capsys):
         (["PROJECT:missing"], "has no 'missing'"),
         (["PROJECT:number"], "is int, no function"),
         (["PROJECT:twice"], "twice is not compiled yet"),
+        (["PROJECT:loss_fn"], "missing a required argument: 'params'"),
         (["PROJECT:loss_fn", "--spec", "f32[8"], "--spec 'f32[8' is no type"),
         (["PROJECT:loss_fn", "--spec", "__import__('os')"], "is no type"),
         (["PROJECT:loss_fn", "--spec", "f16[8]"], "--spec 'f16[8]' is no type"),

@@ -187,3 +187,11 @@ def test_a_program_names_the_users_lines():
     _, program, made = compiled(named, X)
     assert any("test_lower.py" in line for line in program.steps[0].comment)
     assert "doubled = gt.exp(x) * 2" in made.c_source
+
+
+@pytest.mark.parametrize("name", ["x", "int", "batch size", "2", "args"])
+def test_a_run_time_extent_may_have_any_name(name):
+    batch = gt.spec((name, 3), max={name: 4})
+    _, _, made = compiled(lambda x, w: gt.softmax(x) @ w, batch, normal(3, 2))
+    x = normal(2, 3)
+    np.testing.assert_allclose(made.call([x, normal(3, 2)])[0], gt.softmax(x).numpy() @ normal(3, 2), rtol=1e-5)

@@ -255,15 +255,29 @@ def test_B13_large_constants_in_training(tmp_path):
     assert size < 40_000 and library < 200_000 and units == 1
 
 
-def block(h, params):
-    """Ten layers."""
+def layers(h, params):
+    """Ten layers with products."""
     for k in range(10):
         h = gt.tanh(h @ params["w"][k] + params["b"][k])
     return gt.nn.layer_norm(h, params["g"], params["b"][0])
 
 
-def repeated(times, fn=lambda loss: loss):
-    """The C of a network of equal blocks with one set of weights."""
+def arithmetic(h, params):
+    """Ten layers without products."""
+    for k in range(10):
+        h = gt.relu(h * params["g"] + params["b"][k]) / (1 + h * h)
+    return h
+
+
+def lookups(h, params):
+    """Ten layers that look up rows, which can fail."""
+    for k in range(10):
+        h = h + gt.take(params["w"][k], gt.argmax(h, axis=1), axis=0)
+    return h
+
+
+def repeated(block, times, derive):
+    """A network of equal blocks with one set of weights, before it is compiled."""
     rng = np.random.default_rng(0)
     w, b = rng.standard_normal((10, 16, 16), np.float32), rng.standard_normal((10, 16), np.float32)
     params = {"w": list(w / 4), "b": list(b), "g": np.ones(16, np.float32)}
@@ -273,20 +287,36 @@ def repeated(times, fn=lambda loss: loss):
             x = block(x, params)
         return gt.mean(x)
 
-    lowered = gt.compile(fn(loss)).lower(params, gt.spec((8, 16)))
-    return lowered.c_source
+    return gt.compile(derive(loss)).lower(params, gt.spec((8, 16)))
 
 
-def functions(text):
-    """The kernels of a C text, and the statements outside of them that call one."""
-    names = re.findall(r"^GT_KERNEL \w+ (\w+)\(", text, flags=re.MULTILINE)
-    return len(set(names))
+def bodies(text):
+    """The lines of each function of a C text."""
+    return [body.count("\n") for body in re.findall(r"^{\n.*?^}", text, flags=re.MULTILINE | re.DOTALL)]
 
 
-@pytest.mark.parametrize("what", ["value", "gradient"])
-def test_B13_a_block_that_is_applied_again_is_written_once(what):
-    """The same ten layers applied fifty times, inlined each time, make a file that grows with every application (or
-    faster). Each kernel is one function that is called again, so only calls are added.
+@pytest.mark.parametrize("derive", [lambda loss: loss, gt.grad], ids=["value", "gradient"])
+@pytest.mark.parametrize("block", [layers, arithmetic, lookups], ids=lambda block: block.__name__)
+def test_B13_blocks_that_are_applied_again_add_calls(block, derive):
+    """The same ten layers applied fifty times must not make a file that grows faster than the number of blocks, nor
+    functions that grow with it, which a C compiler takes for ever over.
     """
-    fn = (lambda loss: loss) if what == "value" else gt.grad
-    few, more, most = (repeated(times, fn) for times in (5, 10, 50) if what == "value" or times < 50)[:3], 0, 0
+    texts = {times: repeated(block, times, derive).c_source for times in (10, 20, 50)}
+    sizes = {times: len(text) for times, text in texts.items()}
+    assert (sizes[50] - sizes[20]) / 30 < 1.1 * (sizes[20] - sizes[10]) / 10
+    assert sizes[50] < 3_000_000
+    assert max(bodies(texts[50])) < 3000 > 2 * len(bodies(texts[10]))
+
+
+@pytest.mark.parametrize("derive", [lambda loss: loss, gt.grad], ids=["value", "gradient"])
+def test_B13_equal_kernels_are_written_once(derive, tmp_path):
+    """However often the ten layers are applied, the C has the functions of one block, in one unit, and it compiles."""
+    counts = []
+    for times in (3, 6, 50):
+        text = repeated(layers, times, derive).c_source
+        counts.append(len(re.findall(r"^GT_KERNEL \w+ \w+\(", text, flags=re.MULTILINE)))
+    assert counts[0] == counts[1] == counts[2]
+    with gt.config(cache=tmp_path):
+        step = repeated(layers, 50, derive).compile()
+    size, library, units = held(step)
+    assert size < 1_000_000 and library < 500_000 and units == 1
