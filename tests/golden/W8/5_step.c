@@ -185,10 +185,10 @@ GT_KERNEL void k9_sub(const float *restrict d_params_b1, const float *restrict d
 }
 
 /* models.py:77   return B.mse(B.linear(h, p["W3"], p["b3"]), d["y"])
- * (1): t13 f32[] -> out_2 f32[] */
-GT_KERNEL void k10_mul(const float *restrict t13, float *restrict out_2)
+ * (1): t13 f32[] -> loss f32[] */
+GT_KERNEL void k10_mul(const float *restrict t13, float *restrict loss)
 {
-    out_2[0] = t13[0] * 3.8146973e-06f;  // models.py:77
+    loss[0] = t13[0] * 3.8146973e-06f;  // models.py:77
 }
 
 /* One step. */
@@ -198,7 +198,7 @@ static int32_t W8_step_call(gt_args *args)
         return GT_ERR_ABI;
     const float *x = args->in[0];                           // f32[256, 1024]
     const float *y = args->in[1];                           // f32[256, 1024]
-    float *out_2 = args->out[0];                            // f32[]
+    float *loss = args->out[0];                             // f32[]
     unsigned char *state = args->state;
     float *params_W1 = (float *)state;                      // f32[1024, 1024]
     float *params_W2 = (float *)(state + 4194304);          // f32[1024, 1024]
@@ -233,8 +233,8 @@ static int32_t W8_step_call(gt_args *args)
     k5_d_params_W3(h, t18, params_W2);
     k5_d_params_W3(x, t20, params_W1);
     k9_sub(d_params_b1, d_params_b2, d_params_b3, params_b1, params_b2, params_b3);
-    k10_mul(t13, out_2);
-    args->loss = out_2[0];
+    k10_mul(t13, loss);
+    args->loss = loss[0];
     return GT_OK;
 }
 

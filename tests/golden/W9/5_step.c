@@ -147,10 +147,10 @@ GT_KERNEL void k1_sub(const float *restrict d_params_a, const float *restrict d_
 }
 
 /* models.py:82   return B.sum(y * d["ct"]) * (1.0 / (4096 * 512))
- * (1): t22 f32[] -> out_2 f32[] */
-GT_KERNEL void k2_mul(const float *restrict t22, float *restrict out_2)
+ * (1): t22 f32[] -> loss f32[] */
+GT_KERNEL void k2_mul(const float *restrict t22, float *restrict loss)
 {
-    out_2[0] = t22[0] * 4.7683716e-07f;  // models.py:82
+    loss[0] = t22[0] * 4.7683716e-07f;  // models.py:82
 }
 
 /* One step. */
@@ -160,7 +160,7 @@ static int32_t W9_step_call(gt_args *args)
         return GT_ERR_ABI;
     const float *x = args->in[0];                        // f32[4096, 512]
     const float *y = args->in[1];                        // f32[4096, 512]
-    float *out_2 = args->out[0];                         // f32[]
+    float *loss = args->out[0];                          // f32[]
     float *d_x = args->out[1];                           // f32[4096, 512]
     unsigned char *state = args->state;
     float *params_a = (float *)state;                    // f32[512]
@@ -189,8 +189,8 @@ static int32_t W9_step_call(gt_args *args)
                   t9_row, t36_row, d_params_g, t38_row, t22, d_params_b, d_x, d_params_a, d_params_h_wide,
                   d_params_g_wide, d_params_b_wide, d_params_a_wide);
     k1_sub(d_params_a, d_params_b, d_params_g, d_params_h, params_a, params_b, params_g, params_h);
-    k2_mul(t22, out_2);
-    args->loss = out_2[0];
+    k2_mul(t22, loss);
+    args->loss = loss[0];
     return GT_OK;
 }
 
