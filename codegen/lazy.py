@@ -12,7 +12,7 @@ from typing import Any
 
 
 class Lazy:
-    """Stands for a module; reading an attribute imports it.
+    """Stands for a module; reading an attribute imports it, and keeps what was read.
 
     >>> Lazy("json").dumps([1])
     '[1]'
@@ -23,4 +23,6 @@ class Lazy:
         self._package = package
 
     def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name, self._package), attribute)
+        value = getattr(importlib.import_module(self._name, self._package), attribute)
+        setattr(self, attribute, value)
+        return value

