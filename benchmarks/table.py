@@ -173,7 +173,7 @@ def markdown(records):
             "compiling the bridge for calls."
         )
     if reasons:
-        parts.append("\n".join(["Left out:", *(f"- {reason}" for reason in reasons)]))
+        parts.append("\n".join(["Not measured:", *(f"- {reason}" for reason in reasons)]))
     return "\n\n".join(parts) + "\n"
 
 
