@@ -346,6 +346,14 @@ def wait_for_draft(cache, process):
         time.sleep(0.002)
 
 
+def watch(cache, processes):
+    """Until the processes end: an entry that can be seen is whole."""
+    while any(process.poll() is None for process in processes):
+        for entry in (cache / LAYOUT / "entries").glob("*"):
+            assert (entry / "entry.json").exists() or not entry.exists()
+        time.sleep(0.001)
+
+
 def rest(cache):
     """All that is in a cache besides its entries and the remembered facts."""
     entries = cache / LAYOUT / "entries"
@@ -372,6 +380,7 @@ def test_B04_many_processes_compile_the_same_at_once(tmp_path):
     wait_for_draft(cache, victim)
     victim.send_signal(signal.SIGKILL)
     victim.communicate()
+    watch(cache, processes)
     numbers = {finish(process).split()[0] for process in processes}
     assert len(numbers) == 1
     entry = model_of(cache)
