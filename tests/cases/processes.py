@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
@@ -54,6 +55,7 @@ def start(
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
+        start_new_session=True,
     )
 
 
@@ -62,7 +64,7 @@ def finish(process: subprocess.Popen[str], *, quiet: bool = True) -> str:
     try:
         out, err = process.communicate(timeout=PATIENCE)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # and its children, which hold the pipes
         out, err = process.communicate()
         raise AssertionError(f"the process hangs; it printed:\n{out}\n{err}") from None
     assert process.returncode == 0, f"the process ended with {process.returncode}:\n{out}\n{err[-4000:]}"

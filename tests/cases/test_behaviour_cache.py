@@ -314,7 +314,8 @@ from pathlib import Path
 import numpy as np
 import gtensor as gt
 print("ready", flush=True)
-while not Path(sys.argv[1]).exists():
+deadline = time.monotonic() + 120
+while not Path(sys.argv[1]).exists() and time.monotonic() < deadline:
     time.sleep(0.002)
 x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
 step = gt.compile(lambda x: gt.tanh(x @ gt.reshape(x, (3, 4)))).trace(gt.spec((4, 3))).lower().compile()
@@ -348,7 +349,8 @@ def wait_for_draft(cache, process):
 
 def watch(cache, processes):
     """Until the processes end: an entry that can be seen is whole."""
-    while any(process.poll() is None for process in processes):
+    deadline = time.monotonic() + PATIENCE
+    while any(process.poll() is None for process in processes) and time.monotonic() < deadline:
         for entry in (cache / LAYOUT / "entries").glob("*"):
             assert (entry / "entry.json").exists() or not entry.exists()
         time.sleep(0.001)

@@ -15,7 +15,8 @@ from .processes import answer, run
 # ---- B08 --------------------------------------------------------------------------------------------------
 
 FORKED = """
-import multiprocessing, os, sys, threading
+import multiprocessing, os, sys, threading, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of a fork beside threads, which is meant here
 import numpy as np
 import gtensor as gt
 
@@ -67,13 +68,14 @@ if __name__ == "__main__":
     assert {loss for _, loss, _ in results} == {train(x)}
 
     stop = threading.Event()
-    def busy():
+    def training():
+        while not stop.is_set():
+            train(x)
+    def compiling():
         while not stop.is_set():
             step(x, x)
-            train.evaluate(x, batch_size=200)
-            train(x)
             gt.compile(lambda x: x * 2)(x)
-    threads = [threading.Thread(target=busy) for _ in range(2)]
+    threads = [threading.Thread(target=work) for work in (training, compiling)]
     for thread in threads:
         thread.start()
     expected = numbers()
