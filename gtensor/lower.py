@@ -403,7 +403,8 @@ def _accumulate(
     """Fold a value into the memory of the result, along the axes that are reduced."""
     (x,), out, memory = eqn.ins, eqn.out, k.f.memory
     kept = [i for i in range(x.type.ndim) if i not in eqn.params["axis"]]
-    moving = dict(zip(kept, map(memory.extent, dense_strides(out.type.shape)), strict=True))
+    strides = zip(kept, map(memory.extent, dense_strides(out.type.shape)), strict=True)
+    moving = {axis: stride for axis, stride in strides if x.type.shape[axis] != 1}
     buffer, tag = memory.buffer(out), out.type.dtype.tag
     count = extent_bound(shape_size([extent_bound(n) for n in terms]))
     scratch = None

@@ -43,6 +43,12 @@ def alone(x):
     return gt.sum(x[:1, :1] * 2) + gt.sum(x[1:2, 1:2]), gt.sum(gt.exp(x[:1, :1])) * gt.sum(x[:1, :1])
 
 
+def single(x):
+    """A value per row, folded over the rows: its last axis, of one element, does not move along the loop's."""
+    rows = gt.cos(gt.logsumexp(x, axis=-1, keepdims=True))
+    return gt.max(gt.abs(rows), axis=0), gt.sum(rows, axis=0), rows
+
+
 def constant(x):
     return gt.argmax(gt.ones(3)) + gt.argmax(x, axis=0), gt.argmin(gt.zeros((2, 3)), axis=1)
 
@@ -57,6 +63,7 @@ def constant(x):
         (late, X),
         (late_gradient, X),
         (alone, X),
+        (single, X),
         (constant, X),
     ],
 )
