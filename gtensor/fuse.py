@@ -108,7 +108,9 @@ class _Fuser:
         if space is None:
             outside = [self.waiting[a] for a in atoms if isinstance(a, Var) and a in self.waiting]
         else:
-            outside = [e for e in self.behind(atoms) if not _fits(e.out.type.shape, space)]
+            behind = self.behind(atoms)
+            viewed = {a for e in behind if e.prim.kind == "view" for a in e.ins}
+            outside = [e for e in behind if not _fits(e.out.type.shape, space, only_row=e.out in viewed)]
         for eqn in outside:
             if eqn.out in self.waiting:
                 del self.waiting[eqn.out]
@@ -209,9 +211,9 @@ def _fits_row(shape: Shape, space: Shape) -> bool:
     return bool(space) and shape in (space[:-1], (*space[:-1], 1)) and shape != space
 
 
-def _fits(shape: Shape, space: Shape) -> bool:
-    """Whether the loop of a space can make a value of that shape, per element or per row."""
-    return shape == space or _fits_row(shape, space)
+def _fits(shape: Shape, space: Shape, only_row: bool = False) -> bool:
+    """Whether the loop of a space can make a value of that shape: per row (as what is viewed must be) or element."""
+    return _fits_row(shape, space) or (shape == space and not only_row)
 
 
 def _level_in(f: _Fuser, shape: Shape, at: int) -> Level | None:
@@ -287,7 +289,7 @@ def _reduce(f: _Fuser, eqn: Eqn) -> None:
     if not by_position or last_only:
         for at in f.candidates([x], f.earliest([x])):
             level = _level_in(f, shape, at)
-            if level is None or not f.admits(at, level, [x]):
+            if level is None or (by_position and level == "row") or not f.admits(at, level, [x]):
                 continue
             if level == "row" and not any(f.home_of(a) == at for a in f.frontier([x])):
                 continue

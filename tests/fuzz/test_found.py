@@ -49,6 +49,13 @@ def single(x):
     return gt.max(gt.abs(rows), axis=0), gt.sum(rows, axis=0), rows
 
 
+def thin(x):
+    """Rows of one element: a value per row is no element of its row, and positions are not searched over rows."""
+    column = x[:, :1]
+    smallest = gt.grad(lambda x: gt.sum(gt.sin(gt.min(x, axis=1))) + gt.sum(x))
+    return smallest(column), gt.argmin(gt.argmin(column * 2, axis=1), axis=0)
+
+
 def constant(x):
     return gt.argmax(gt.ones(3)) + gt.argmax(x, axis=0), gt.argmin(gt.zeros((2, 3)), axis=1)
 
@@ -64,6 +71,7 @@ def constant(x):
         (late_gradient, X),
         (alone, X),
         (single, X),
+        (thin, X),
         (constant, X),
     ],
 )
