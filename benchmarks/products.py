@@ -88,7 +88,7 @@ def rates(form, m, k, n, seconds, options):
 
 
 PEAK = """\
-#define GT_VECTOR_BYTES {width}
+#define GT_WIDTH {width}
 #include "gt_abi.h"
 #include "gt_vector.h"
 

@@ -1,4 +1,4 @@
-/* gt_math_f64.h: the float64 half of gt_math.h, which includes it and says what holds of both.
+/* gt_math_f64.h: the float64 half of gt_math.h, which says what holds of it.
  *
  * Where one double would lose too much, a value is carried as the unevaluated sum of two (gt_dd), and a power
  * of two beside it where it may leave the range (gt_scaled).
@@ -6,7 +6,7 @@
 #ifndef GT_MATH_F64_H
 #define GT_MATH_F64_H
 
-#include "gt_math.h"
+#include "gt_double.h"
 
 /* ---- cores of the float64 functions: sums of two doubles ---------------------------------------------- */
 
@@ -140,21 +140,34 @@ GT_INLINE gt_dd gt_natural_expm1(double x)
     return gt_dd_fast_sum(sum.hi, sum.lo + (whole.lo + scale * e.rest));
 }
 
+/* value 2^k, 2^-200 being nothing beside 1. */
+GT_INLINE gt_dd gt_beside_one(gt_scaled s)
+{
+    double scale = gt_power_of_two(GT_ROUNDER + (s.k < -200 ? -200 : s.k));
+    gt_dd result = {s.value.hi * scale, s.value.lo * scale};
+    return result;
+}
+
+/* 1 - a. */
+GT_INLINE gt_dd gt_one_less(gt_dd a)
+{
+    gt_dd minus = {-a.hi, -a.lo}, sum = gt_dd_sum(1, minus.hi);
+    return gt_dd_fast_sum(sum.hi, sum.lo + minus.lo);
+}
+
 /* sigmoid(x + low): 1 / (1 + e^-x) or, for negative x, e^x / (1 + e^x). */
 GT_INLINE gt_scaled gt_logistic(double x, double low)
 {
     gt_scaled e = gt_natural_exp(-fabs(x), x > 0 ? -low : low);
-    double scale = gt_power_of_two(GT_ROUNDER + (e.k < -200 ? -200 : e.k)); /* 2^-200 is nothing beside 1 */
-    gt_dd decayed = {e.value.hi * scale, e.value.lo * scale};
     gt_dd above = {x > 0 ? 1 : e.value.hi, x > 0 ? 0 : e.value.lo};
-    gt_scaled result = {gt_dd_div(above, gt_dd_add(1, decayed)), x > 0 ? 0 : e.k};
+    gt_scaled result = {gt_dd_div(above, gt_dd_add(1, gt_beside_one(e))), x > 0 ? 0 : e.k};
     return result;
 }
 
-/* erfc(z) for 0 <= z <= 28, square = z^2. The fit: (1 + 2z) e^(z^2) erfc(z) in t = (z - 3) / (z + 3), z up to
- * 27.5, where float64 has underflown. The six lowest coefficients are sums of two doubles; below them one double
- * is enough, with the slope taking what t.hi lacks. */
-GT_INLINE gt_scaled gt_erfc_tail(gt_dd z, gt_dd square)
+/* e^(z^2) erfc(z) for 0 <= z <= 28. The fit: (1 + 2z) times it in t = (z - 3) / (z + 3), z up to 27.5, where float64
+ * has underflown. The six lowest coefficients are sums of two doubles; below them one double is enough, with the slope
+ * taking what t.hi lacks. */
+GT_INLINE gt_dd gt_erfcx(gt_dd z)
 {
     static const double upper[] = {
         -9.577890728000958e-10, -6.236233691372148e-09, -6.044428814167011e-09, 4.027653162778815e-08,
@@ -187,8 +200,14 @@ GT_INLINE gt_scaled gt_erfc_tail(gt_dd z, gt_dd square)
         gt_dd product = gt_dd_mul(above, t), sum = gt_dd_sum(lower[i].hi, product.hi);
         above = gt_dd_fast_sum(sum.hi, sum.lo + (product.lo + lower[i].lo));
     }
+    return gt_dd_div(above, below);
+}
+
+/* share e^-square. */
+GT_INLINE gt_scaled gt_decayed(gt_dd share, gt_dd square)
+{
     gt_scaled result = gt_natural_exp(-square.hi, -square.lo);
-    result.value = gt_dd_mul(gt_dd_div(above, below), result.value);
+    result.value = gt_dd_mul(share, result.value);
     return result;
 }
 
@@ -283,37 +302,87 @@ GT_INLINE double gt_silu_f64(double x)
     return x > 40 ? x : gt_scale(gt_dd_scaled(inside, s.value), s.k);
 }
 
-/* 2u = x (A + B x^2), A = 2 sqrt(2/pi), B = 0.044715 A, each as a sum of two doubles. */
-GT_INLINE double gt_gelu_tanh_f64(double x)
+/* v = A x + B x^3, A = 2 sqrt(2/pi), B = 0.044715 A, each as a sum of two doubles. */
+typedef struct {
+    gt_dd value, cube;
+} gt_cubic;
+
+GT_INLINE gt_cubic gt_gelu_cubic(double x)
 {
     const gt_dd a = {1.5957691216057308, -9.96930880911092e-17}, b = {0.07135481627260025, -6.175149918155315e-19};
-    double inside = gt_clamp(x, -50, 10);
-    gt_dd point = {inside, 0}, square = gt_dd_product(inside, inside), growth = gt_dd_mul(b, square);
-    gt_dd slope = gt_dd_sum(a.hi, growth.hi);
+    gt_dd point = {x, 0}, growth = gt_dd_mul(b, gt_dd_product(x, x)), slope = gt_dd_sum(a.hi, growth.hi);
     slope.lo += a.lo + growth.lo;
-    gt_dd twice_u = gt_dd_mul(slope, point);
-    gt_scaled s = gt_logistic(twice_u.hi, twice_u.lo);
+    gt_cubic v = {gt_dd_mul(slope, point), gt_dd_mul(growth, point)};
+    return v;
+}
+
+GT_INLINE double gt_gelu_tanh_f64(double x)
+{
+    double inside = gt_clamp(x, -50, 10);
+    gt_cubic v = gt_gelu_cubic(inside);
+    gt_scaled s = gt_logistic(v.value.hi, v.value.lo);
     return x > 10 ? x : gt_scale(gt_dd_scaled(inside, s.value), s.k);
 }
 
 GT_INLINE double gt_erfc_f64(double x)
 {
     gt_dd z = {gt_clamp(fabs(x), 0, 28), 0};
-    gt_scaled tail = gt_erfc_tail(z, gt_dd_product(z.hi, z.hi));
+    gt_scaled tail = gt_decayed(gt_erfcx(z), gt_dd_product(z.hi, z.hi));
     double value = gt_scale(tail.value.hi, tail.k);
     return x < 0 ? 2 - value : value;
+}
+
+/* |x| / sqrt(2). */
+GT_INLINE gt_dd gt_over_root_two(double a)
+{
+    gt_dd z = gt_dd_product(a, GT_SQRT_HALF);
+    z.lo += a * -4.833646656726457e-17; /* what GT_SQRT_HALF lacks */
+    return z;
 }
 
 GT_INLINE double gt_gelu_f64(double x)
 {
     double inside = gt_clamp(x, -40, 10), a = fabs(inside);
-    gt_dd z = gt_dd_product(a, GT_SQRT_HALF);
-    z.lo += a * -4.833646656726457e-17; /* what GT_SQRT_HALF lacks */
-    gt_scaled tail = gt_erfc_tail(z, gt_dd_product(inside, 0.5 * inside));
-    double scale = gt_power_of_two(GT_ROUNDER + (tail.k < -200 ? -200 : tail.k - 1));
-    gt_dd missing = {-scale * tail.value.hi, -scale * tail.value.lo};
-    double below = gt_scale(gt_dd_scaled(inside, tail.value), tail.k - 1);
-    return x > 10 ? x : inside < 0 ? below : gt_dd_scaled(inside, gt_dd_add(1, missing));
+    gt_scaled tail = gt_decayed(gt_erfcx(gt_over_root_two(a)), gt_dd_product(inside, 0.5 * inside));
+    tail.k -= 1;
+    double below = gt_scale(gt_dd_scaled(inside, tail.value), tail.k);
+    return x > 10 ? x : inside < 0 ? below : gt_dd_scaled(inside, gt_one_less(gt_beside_one(tail)));
+}
+
+/* ---- derivatives: s for x <= 0 and 1 - s for x > 0, s that of -|x| -------------------------------------- */
+
+GT_INLINE double gt_slope_of_half(double x, gt_scaled s)
+{
+    return x > 0 ? gt_one_less(gt_beside_one(s)).hi : gt_scale(s.value.hi, s.k);
+}
+
+GT_INLINE double gt_sigmoid_slope_f64(double x)
+{
+    gt_scaled s = gt_logistic(-fabs(x), 0);
+    return gt_scale(gt_dd_mul(s.value, gt_one_less(gt_beside_one(s))).hi, s.k);
+}
+
+/* s = Phi(-a) - a Phi'(a) = (erfcx(a / sqrt(2)) / 2 - a / sqrt(2 pi)) e^(-a^2 / 2). */
+GT_INLINE double gt_gelu_slope_f64(double x)
+{
+    const gt_dd density = {0.3989422804014327, -2.49232720227773e-17};
+    double a = gt_clamp(fabs(x), 0, 40);
+    gt_dd share = gt_erfcx(gt_over_root_two(a)), point = {-a, 0}, steep = gt_dd_mul(density, point);
+    gt_dd sum = gt_dd_sum(0.5 * share.hi, steep.hi);
+    sum = gt_dd_fast_sum(sum.hi, sum.lo + (0.5 * share.lo + steep.lo));
+    return gt_slope_of_half(x, gt_decayed(sum, gt_dd_product(a, 0.5 * a)));
+}
+
+/* s = q (1 - a v' (1 - q)), q = sigmoid(-v), v = A a + B a^3, a v' = v + 2 B a^3. */
+GT_INLINE double gt_gelu_tanh_slope_f64(double x)
+{
+    double a = gt_clamp(fabs(x), 0, 50);
+    gt_cubic v = gt_gelu_cubic(a);
+    gt_scaled q = gt_logistic(-v.value.hi, -v.value.lo);
+    gt_dd steep = gt_dd_sum(v.value.hi, 2 * v.cube.hi);
+    steep = gt_dd_fast_sum(steep.hi, steep.lo + (v.value.lo + 2 * v.cube.lo));
+    q.value = gt_dd_mul(q.value, gt_one_less(gt_dd_mul(steep, gt_one_less(gt_beside_one(q)))));
+    return gt_slope_of_half(x, q);
 }
 
 #endif

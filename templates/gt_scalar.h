@@ -19,11 +19,14 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Inlined whatever the compiler's size estimates say: a call left in a loop keeps it from being vectorised. */
+/* Inlined whatever the compiler's size estimates say: a call left in a loop keeps it from being vectorised. What is
+ * called rarely stands apart. */
 #if defined(__GNUC__)
 #define GT_INLINE static inline __attribute__((always_inline, unused))
+#define GT_APART static __attribute__((noinline, unused))
 #else
 #define GT_INLINE static inline
+#define GT_APART static
 #endif
 
 /* ---- comparison and selection ------------------------------------------------------------------------ */
