@@ -20,6 +20,7 @@ from .nest import hint, reads
 from .program import (
     Access,
     Accumulate,
+    Accumulator,
     Assign,
     Buffer,
     Check,
@@ -33,7 +34,9 @@ from .program import (
     Store,
 )
 from .signature import Signature, local
+from .target import Target
 from .tiles import Tile
+from .vectors import Lanes, Question, whole_vectors
 
 EXTREMES = {"argmax": "max", "argmin": "min"}
 """Folds of a position: the fold of the values that goes with each."""
@@ -83,13 +86,20 @@ class Body:
     """The statements of one kernel under way.
 
     `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
-    it opens loops; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it.
+    it opens loops; `lanes` is set while statements are written for vectors, and `wide` once they were. `tiles`,
+    `choices` and `rests` are what `tiles.families` has to write for it.
     """
 
-    def __init__(self, step: RowKernel | Gemm, signature: Signature, table: Mapping[str, Buffer]) -> None:
+    def __init__(
+        self, step: RowKernel | Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target
+    ) -> None:
         self.step = step
         self.signature = signature
         self.table = table
+        self.target = target
+        self.places = {name: param.place for param in signature.params for name in param.buffers}
+        self.lanes: Lanes | None = None
+        self.wide = False
         self.code = Code()
         self.names = Names(dim.name for dim in signature.dims)
         self.pointers: dict[str, str] = {}
@@ -107,7 +117,7 @@ class Body:
         self._stored: dict[str, Store] = {}
         self._pending: dict[str, Load] = {}
         self._vars: dict[str, tuple[str, str]] = {}
-        self._running: dict[str, tuple[str, str]] = {}
+        self.running: dict[str, tuple[str, str]] = {}
 
     # ---- variables ----
 
@@ -135,6 +145,21 @@ class Body:
             self.counters if strides is None else [c for c, s in zip(self.counters, strides, strict=True) if s != 0]
         )
         return "".join(c for c in moving if c != "0") or "0"
+
+    # ---- vectors ----
+
+    def suits_vectors(self, stmts: Sequence[Stmt], axis: int, length: Extent, wide: Iterable[str] = ()) -> bool:
+        """Whether statements over an axis of that length can run on vectors; `wide` are variables that are vectors."""
+        doubles = [item.buffer for item in self.step.accumulators if item.scratch]
+        tags = {var: tag for var, (_, tag) in self._vars.items()}
+        return Question(axis, length, self.table, self.places, doubles, tags, set(wide)).answer(stmts, self.target)
+
+    def open_lanes(self, counter: str, length: Extent, end: str, first: str = "0") -> None:
+        """Open the loop over vectors of a row, and write its statements for vectors until it is closed."""
+        whole = whole_vectors(length, self.target)
+        self.wide = True
+        self.code.open(loop(counter, end, first, "GT_LANES"))
+        self.lanes = Lanes(counter, "" if whole else f"{end} - {counter}")
 
     # ---- memory ----
 
@@ -176,7 +201,7 @@ class Body:
 
     def _single_uses(self, stmts: Sequence[Stmt]) -> set[str]:
         """The loads that are read once, before their element could be written: they stand where they are read."""
-        places = {name: param.place for param in self.signature.params for name in param.buffers}
+        places = self.places
         loads: dict[str, tuple[int, Place]] = {}
         written: dict[Place, int] = {}
         found: set[str] = set()
@@ -214,56 +239,96 @@ class Body:
         """`const float x_ij = x[784 * i + j];`, unless it has been loaded before the loops."""
         if stmt.var in self._vars:
             return
-        source = self.element(stmt.access)
+        ctype, source = VARIABLES[stmt.dtype], self.element(stmt.access)
+        if self.lanes and stmt.access.strides[-1] == 1:
+            ctype, source = f"gt_v_{stmt.dtype}", self.lanes.load(stmt.dtype, self.address(stmt.access))
+            self.lanes.varying.add(stmt.var)
         if stmt.var in self._inline:
             self._vars[stmt.var] = (source, stmt.dtype)
             self._pending[stmt.var] = stmt
             return
         name = self.define(stmt.var, stmt.dtype, self.subscript(stmt.access.strides))
-        self.code.add(f"const {VARIABLES[stmt.dtype]} {name} = {source};")
+        self.code.add(f"const {ctype} {name} = {source};")
 
     def assign(self, stmt: Assign) -> None:
         """`const float h = gt_tanh_f32(z);`, preceded by its loads where that is too wide.
 
         A value that is only stored is assigned to its element: `h[32 * i + j] = gt_tanh_f32(z);`.
         """
-        if stmt.var in self._stored:
-            name = target = self.element(self._stored[stmt.var].access)
-        else:
-            name = self.names.new(hint(stmt.var), self.subscript())
-            target = f"const {VARIABLES[stmt.dtype]} {name}"
-        line = self._assignment(stmt, target)
+        wide = self.lanes is not None and self.lanes.is_wide(stmt.expr.args)
+        if wide and self.lanes:
+            self.lanes.varying.add(stmt.var)
+        stored = stmt.var in self._stored
+        name = self.element(self._stored[stmt.var].access) if stored else self.names.new(hint(stmt.var), self.subscript())
+        line = self._assignment(stmt, name, wide)
         if 4 * self.code.depth + len(line) > WIDTH:
             for arg in stmt.expr.args:
                 if arg in self._pending:
                     self._inline.discard(arg)
                     del self._vars[arg]
                     self.load(self._pending.pop(arg))
-            line = self._assignment(stmt, target)
+            line = self._assignment(stmt, name, wide)
         self._vars[stmt.var] = (name, stmt.dtype)
         self.code.add(line, self.said(stmt.note))
 
-    def _assignment(self, stmt: Assign, target: str) -> str:
+    def _assignment(self, stmt: Assign, name: str, wide: bool) -> str:
+        text = self._expression(stmt, wide)
+        if stmt.var in self._stored:
+            return self._storing(self._stored[stmt.var], text, wide)
+        return f"const {f'gt_v_{stmt.dtype}' if wide else VARIABLES[stmt.dtype]} {name} = {text};"
+
+    def _expression(self, stmt: Assign, wide: bool) -> str:
         expr = stmt.expr
-        text = expr.template.format(*(self.value(arg) for arg in expr.args), t=expr.t, r=expr.r)
-        return f"{target} = {_bare(text)};"
+        texts = [self.value(arg) for arg in expr.args]
+        if wide and self.lanes:
+            return _bare(self.lanes.expression(expr, texts, [self.tag(arg, expr.t) for arg in expr.args]))
+        return _bare(expr.template.format(*texts, t=expr.t, r=expr.r))
+
+    def _storing(self, stmt: Store, text: str, wide: bool) -> str:
+        """The statement that stores a value of that text; `wide` says that it is a vector."""
+        if not self.lanes:
+            return f"{self.element(stmt.access)} = {text};"
+        tag = self.table[stmt.access.buffer].dtype
+        return self.lanes.store(tag, self.address(stmt.access), text if wide else f"gt_splat_{tag}({text})")
 
     def count(self, stmt: Counter) -> None:
         """The loop counter itself serves as the variable."""
         self._vars[stmt.var] = (self.counters[stmt.axis], "i64")
+        if self.lanes and stmt.axis == len(self.counters) - 1:
+            self.lanes.counts.add(stmt.var)
 
     def store(self, stmt: Store) -> None:
         """`y[784 * i + j] = h;`, unless its value was assigned there."""
         if self._stored.get(stmt.value) is stmt:
             return
-        self.code.add(f"{self.element(stmt.access)} = {self.value(stmt.value)};")
+        wide = self.lanes is not None and stmt.value in self.lanes.varying
+        self.code.add(self._storing(stmt, self.value(stmt.value), wide))
 
     def accumulate(self, stmt: Accumulate) -> None:
         """`y[j] += h;`, or into the running variable of a one-element target."""
-        target, tag = self._running[stmt.access.buffer]
+        target, tag = self.running[stmt.access.buffer]
+        if self.lanes:
+            place = self.place(stmt.access)
+            self._accumulate_lanes(stmt, target if place == "0" else f"&{target}[{place}]", tag)
+            return
         so_far = target if local(self.step, stmt.access.buffer, self.table) else f"{target}[{self.place(stmt.access)}]"
         value = converted(self.value(stmt.value), self.tag(stmt.value, tag), tag)
         self.code.add(fold(stmt.op, tag, so_far, value), self.said(stmt.note))
+
+    def _accumulate_lanes(self, stmt: Accumulate, address: str, tag: str) -> None:
+        """`gt_store_f32(&y[j], gt_load_f32(&y[j]) + h);`; f32 into doubles by `gt_add_wide`."""
+        assert self.lanes is not None
+        value, own = self.value(stmt.value), self.tag(stmt.value, tag)
+        note = self.said(stmt.note)
+        if tag != own:
+            rest = f", {self.lanes.rest}" if self.lanes.rest else ""
+            name = "gt_add_wide_upto_f32" if rest else "gt_add_wide_f32"
+            self.code.add(f"{name}({address}, {value}{rest});", note)
+            return
+        held = self.lanes.load(tag, address)
+        plain = stmt.op == "sum" and tag == "f32"
+        combined = f"{held} + {value}" if plain else REDUCERS[stmt.op].combine.format(held, value, t=f"v_{tag}")
+        self.code.add(self.lanes.store(tag, address, combined), note)
 
     def check(self, stmt: Check) -> None:
         """Leave the kernel when a value is out of range."""
@@ -280,31 +345,36 @@ class Body:
     def start(self) -> None:
         """Give every accumulator its first value."""
         for item in self.step.accumulators:
-            buffer, pointer = self.table[item.buffer], self.pointers[item.buffer]
-            tag = self.table[item.scratch].dtype if item.scratch else buffer.dtype
-            keep = item.start == "keep"
-            if local(self.step, item.buffer, self.table):
-                name = self.names.new(f"{item.buffer}_total")
-                self._running[item.buffer] = (name, tag)
-                first = converted(f"{pointer}[0]", buffer.dtype, tag) if keep else neutral(item.op, tag)
-                self.code.add(f"{VARIABLES[tag]} {name} = {first};")
-                continue
-            target = self.pointers[item.scratch] if item.scratch else pointer
-            self._running[item.buffer] = (target, tag)
-            if not keep:
-                self.over(buffer, f"{target}[@] = {neutral(item.op, tag)};")
-            elif item.scratch:
-                self.over(buffer, f"{target}[@] = {converted(f'{pointer}[@]', buffer.dtype, tag)};")
+            self.start_one(item)
+
+    def start_one(self, item: Accumulator) -> None:
+        """Give an accumulator its first value."""
+        buffer, pointer = self.table[item.buffer], self.pointers[item.buffer]
+        tag = self.table[item.scratch].dtype if item.scratch else buffer.dtype
+        keep = item.start == "keep"
+        if local(self.step, item.buffer, self.table):
+            name = self.names.new(f"{item.buffer}_total")
+            self.running[item.buffer] = (name, tag)
+            first = converted(f"{pointer}[0]", buffer.dtype, tag) if keep else neutral(item.op, tag)
+            self.code.add(f"{VARIABLES[tag]} {name} = {first};")
+            return
+        target = self.pointers[item.scratch] if item.scratch else pointer
+        self.running[item.buffer] = (target, tag)
+        if not keep:
+            self.over(buffer, f"{target}[@] = {neutral(item.op, tag)};")
+        elif item.scratch:
+            self.over(buffer, f"{target}[@] = {converted(f'{pointer}[@]', buffer.dtype, tag)};")
 
     def finish(self) -> None:
         """Write the running values that live elsewhere to their targets, and say that all went well."""
         for item in self.step.accumulators:
             buffer, pointer = self.table[item.buffer], self.pointers[item.buffer]
-            running, tag = self._running[item.buffer]
+            running, tag = self.running[item.buffer]
             if local(self.step, item.buffer, self.table):
                 self.code.add(f"{pointer}[0] = {converted(running, tag, buffer.dtype)};")
             elif item.scratch:
-                self.over(buffer, f"{pointer}[@] = {converted(f'{running}[@]', tag, buffer.dtype)};")
+                total, tag = self.pointers[item.scratch], self.table[item.scratch].dtype
+                self.over(buffer, f"{pointer}[@] = {converted(f'{total}[@]', tag, buffer.dtype)};")
         if self.signature.fails:
             self.code.add("return GT_OK;")
 

@@ -255,7 +255,7 @@ def _simplified(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Pl
 def _write(step: Step, own: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     if isinstance(step, Gemm):
         return gemm.write(step, own, table, target)
-    return rows.write(step, own, table)
+    return rows.write(step, own, table, target)
 
 
 def _units(functions: list[_Function]) -> list[list[_Function]]:
@@ -396,7 +396,7 @@ def _prelude(functions: Sequence[_Function], target: Target) -> dict[str, Any]:
         {item for function in functions for item in getattr(function.body, kind)}
         for kind in ("tiles", "choices", "rests")
     )
-    wide = any(tile.lanes > 1 for tile in tiles)
+    wide = any(tile.lanes > 1 for tile in tiles) or any(function.body.wide for function in functions)
     return {"vector_bytes": target.width if wide else 0, "tiles": families(tiles, choices, rests)}
 
 

@@ -99,7 +99,7 @@ def _plain_store(gemm: Gemm, table: Mapping[str, Buffer]) -> Access | None:
 
 def write(gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     """The inside of the function of a product."""
-    body = _Product(gemm, signature, table, full_tile(gemm.dtype, gemm.m, target))
+    body = _Product(gemm, signature, table, target)
     body.constants(gemm.epilogue)
     body.start()
     if gemm.epilogue:
@@ -116,10 +116,10 @@ def write(gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], target:
 class _Product(Body):
     """A body that also writes products."""
 
-    def __init__(self, gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], tile: Tile) -> None:
-        super().__init__(gemm, signature, table)
+    def __init__(self, gemm: Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target) -> None:
+        super().__init__(gemm, signature, table, target)
         self.gemm = gemm
-        self.full = tile
+        self.full = full_tile(gemm.dtype, gemm.m, target)
 
     def by_tiles(self) -> None:
         """Loops over tiles: each is summed in registers, then its elements go through the epilogue."""
@@ -203,23 +203,40 @@ class _Product(Body):
         return counter, first, count
 
     def _elements(self, down: tuple[str, str, str], along: tuple[str, str, str], source: str) -> None:
-        """The epilogue over the elements of a block; each side is (counter, first, length)."""
+        """The epilogue over the elements of a block, on vectors if possible; each side is (counter, first, length)."""
+        gemm = self.gemm
         for counter, first, count in (down, along):
             end = count if first == "0" else f"{first} + {count}"
             self.counters.append(counter)
-            if counter != "0":
+            if counter == along[0] != "0" and self._suits_vectors(source):
+                self.open_lanes(counter, gemm.n, end, first)
+            elif counter != "0":
                 self.code.open(loop(counter, end, first))
-        named = sum(count for stmt in self.gemm.epilogue for var, count in mentions(stmt) if var == self.gemm.acc)
+        named = sum(count for stmt in gemm.epilogue for var, count in mentions(stmt) if var == gemm.acc)
+        ctype = VARIABLES[gemm.dtype]
+        if self.lanes and source.endswith("]"):
+            self.lanes.varying.add(gemm.acc)
+            whole = f"gt_load_{gemm.dtype}(&{source})"  # a tile has room for whole vectors
+            source = self.lanes.load(gemm.dtype, f"&{source}") if gemm.route == "blas" else whole
+            ctype = f"gt_v_{gemm.dtype}"
         if named == 1:
-            self.alias(self.gemm.acc, self.gemm.dtype, source)
+            self.alias(gemm.acc, gemm.dtype, source)
         elif named:
-            name = self.define(self.gemm.acc, self.gemm.dtype, self.subscript())
-            self.code.add(f"const {VARIABLES[self.gemm.dtype]} {name} = {source};")
-        self.all(self.gemm.epilogue)
+            name = self.define(gemm.acc, gemm.dtype, self.subscript())
+            self.code.add(f"const {ctype} {name} = {source};")
+        self.all(gemm.epilogue)
+        self.lanes = None
         for counter, _, _ in (along, down):
             self.counters.pop()
             if counter != "0":
                 self.code.close()
+
+    def _suits_vectors(self, source: str) -> bool:
+        """Whether the epilogue can run on vectors of a row of the product."""
+        gemm = self.gemm
+        self.alias(gemm.acc, gemm.dtype, source)
+        wide = [gemm.acc] if source.endswith("]") else []
+        return gemm.dtype == "f32" and self.suits_vectors(gemm.epilogue, len(gemm.batch) + 1, gemm.n, wide)
 
     def _call(self, function: str, args: list[str], inner: bool = False) -> None:
         """A call, in several lines if need be."""

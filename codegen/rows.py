@@ -1,9 +1,10 @@
 """Row kernels as C: loops over the outer axes, phases row by row, and folds of a row.
 
-In comes a kernel that nest.py has simplified; goes out the inside of its function. Law, the order of
-float sums, max and min over a row: elements are put aside in blocks, each block is folded in 16 lanes
-(element i in lane i % 16) and the lanes in halves, blocks one after another; block sums of f32 are added in
-double. Rows of at most 8 elements, and every other fold, are one chain in order.
+In comes a kernel that nest.py has simplified; goes out the inside of its function, on vectors where its
+statements have that form. Laws, the order of float sums, max and min over a row: elements are put aside in
+blocks, each block is folded in 16 lanes (element i in lane i % 16) and the lanes in halves, blocks one after
+another; block sums of f32 are added in double. Rows of at most 8 elements, and every other fold, are one
+chain in order. Sums over many rows add up 64 rows in f32, and those sums in double. Vectors change no bit.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from .cexpr import SIZES
 from .ctext import FLOATS, VARIABLES, extent
 from .nest import FOLDED, hint, live
 from .program import Access, Accumulate, Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt, Store
-from .signature import Signature, statements
+from .signature import Signature, local, statements
+from .target import Target
 
 ONE_BLOCK = 512
 """Rows up to this length are one block: a lane then adds 32 numbers, few enough for float32."""
@@ -27,6 +29,9 @@ BLOCK = 256
 
 ASIDE = 4096
 """Bytes that a phase may put aside: what does not fit is folded in blocks of 256, or else of 64."""
+
+ROWS = 64
+"""Rows that are summed in float32, element by element, before their sum goes into a double."""
 
 CHAIN = 8
 """Rows up to this length are folded in one chain: too short for lanes."""
@@ -56,19 +61,21 @@ class _Fold:
         return self.stmt.op in FOLDED and floats and not (isinstance(length, int) and length <= CHAIN)
 
 
-def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer]) -> Body:
+def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     """The inside of the function of a row kernel."""
-    body = _Rows(kernel, signature, table)
+    body = _Rows(kernel, signature, table, target)
     if kernel.space != (1,):
         body.constants(statements(kernel))
     body.start()
     outer = kernel.space[:-1] if kernel.phases else ()
-    for length in outer:
+    for length in outer[:-1]:
         body.counters.append(body.names.counter())
         body.code.open(loop(body.counters[-1], extent(length)))
-    for phase in kernel.phases:
-        body.phase(phase, kernel.space[-1])
-    for _ in outer:
+    if outer:
+        body.rows(outer[-1])
+    else:
+        body.row()
+    for _ in outer[:-1]:
         body.code.close()
     body.finish()
     return body
@@ -77,11 +84,88 @@ def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer]) 
 class _Rows(Body):
     """A body that also writes phases and folds; `plain` kernels are a loop nest around one body."""
 
-    def __init__(self, kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer]) -> None:
-        super().__init__(kernel, signature, table)
+    def __init__(
+        self, kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer], target: Target
+    ) -> None:
+        super().__init__(kernel, signature, table, target)
+        self.kernel = kernel
         only = kernel.phases[0] if len(kernel.phases) == 1 else Phase((), ())
         self.plain = bool(only.body) and not only.head and not any(isinstance(stmt, Reduce) for stmt in only.body)
+        self.sums = self._row_sums()
         self._folds: dict[str, _Fold] = {}
+
+    # ---- sums over rows ----
+
+    def _row_sums(self) -> dict[str, Accumulate]:
+        """The accumulators that are summed in float32 over 64 rows at a time: each row adds to the same elements."""
+        wide = {a.buffer for a in self.kernel.accumulators if a.scratch and a.op == "sum"}
+        wide -= {name for name in wide if local(self.kernel, name, self.table)}
+        found: dict[str, Accumulate] = {}
+        for stmt in statements(self.kernel):
+            if isinstance(stmt, Accumulate) and stmt.access.buffer in wide:
+                access = stmt.access
+                same = len(self.kernel.space) > 1 and access.strides[-2] == 0 != access.strides[-1] and not access.index
+                if not same or access.buffer in found or self.table[access.buffer].dtype != "f32":
+                    wide.discard(access.buffer)
+                    found.pop(access.buffer, None)
+                else:
+                    found[access.buffer] = stmt
+        return found
+
+    def start(self) -> None:
+        """As ever; the target of a sum over rows holds that of a block of rows, its scratch those of all before."""
+        for item in self.step.accumulators:
+            if item.buffer not in self.sums:
+                self.start_one(item)
+                continue
+            buffer, total = self.table[item.buffer], self.pointers[item.scratch or ""]
+            pointer = self.pointers[item.buffer]
+            self.running[item.buffer] = (pointer, buffer.dtype)
+            if item.start != "keep":
+                self.over(buffer, f"{pointer}[@] = 0.0f;")
+            self.over(buffer, f"{total}[@] = 0.0;")
+
+    def rows(self, length: Extent) -> None:
+        """The loop over rows, in blocks where sums over rows ask for it."""
+        counter, end = self.names.counter(), extent(length)
+        self.counters.append(counter)
+        if not self.sums:
+            self.code.open(loop(counter, end))
+            self.row()
+            self.code.close()
+            self.counters.pop()
+            return
+        first, stop = self.names.new(f"{counter}0"), self.names.new("end")
+        self.code.open(loop(first, end, step=str(ROWS)))
+        self.code.add(f"const int64_t {stop} = {first} + {ROWS} < {end} ? {first} + {ROWS} : {end};")
+        self.code.open(loop(counter, stop, first))
+        self.row()
+        self.code.close()
+        self.counters[-1] = "0"
+        for item in self.step.accumulators:
+            if item.buffer in self.sums:
+                self._sum_up(self.pointers[item.scratch or ""], self.sums[item.buffer])
+        self.code.close()
+        self.counters.pop()
+
+    def _sum_up(self, total: str, stmt: Accumulate) -> None:
+        """Add the sum of a block of rows to that of the blocks before."""
+        self.names.push()
+        self.counters.append(self.names.counter())
+        self.code.open(loop(self.counters[-1], extent(self.kernel.space[-1])))
+        place, element = self.place(stmt.access), self.element(stmt.access)
+        self.code.add(f"{total}[{place}] += {element};", "in double")
+        self.code.add(f"{element} = 0.0f;")
+        self.code.close()
+        self.counters.pop()
+        self.names.pop()
+
+    # ---- phases ----
+
+    def row(self) -> None:
+        """All phases over one row."""
+        for phase in self.kernel.phases:
+            self.phase(phase, self.kernel.space[-1])
 
     def phase(self, phase: Phase, length: Extent) -> None:
         """The head, then the loop over the row with its folds around it."""
@@ -131,14 +215,29 @@ class _Rows(Body):
             self.counters.append("0")
             if not self.plain:
                 self.code.open()
+            self.all(stmts)
+            if not self.plain:
+                self.code.close()
+            self.counters.pop()
         else:
-            self.counters.append(self.names.counter())
-            self.code.open(loop(self.counters[-1], extent(length)))
-        self.all(stmts)
-        if length != 1 or not self.plain:
-            self.code.close()
-        self.counters.pop()
+            self._elements(stmts, self.names.counter(), extent(length))
         self.names.pop()
+
+    def _elements(self, stmts: Sequence[Stmt], counter: str, end: str, first: str = "0") -> None:
+        """The loop over elements, on vectors where that is possible."""
+        length = self.kernel.space[-1]
+        folded = all(self._folds[stmt.var].in_lanes(length) for stmt in stmts if isinstance(stmt, Reduce))
+        axis = len(self.kernel.space) - 1
+        wide = folded and self.suits_vectors(stmts, axis, length)
+        self.counters.append(counter)
+        if wide:
+            self.open_lanes(counter, length, end, first)
+        else:
+            self.code.open(loop(counter, end, first))
+        self.all(stmts)
+        self.code.close()
+        self.lanes = None
+        self.counters.pop()
 
     def _blocks(self, stmts: Sequence[Stmt], length: str, block: int, lanes: Sequence[str]) -> None:
         """The same in blocks, each followed by its folds."""
@@ -151,11 +250,7 @@ class _Rows(Body):
             self._put_aside(var, str(block), f" - {first}")
         if stmts:
             self.names.push()
-            self.counters.append(counter)
-            self.code.open(loop(counter, end, first))
-            self.all(stmts)
-            self.code.close()
-            self.counters.pop()
+            self._elements(stmts, counter, end, first)
             self.names.pop()
         for var in lanes:
             item = self._folds[var]
@@ -219,7 +314,8 @@ class _Rows(Body):
             self.code.add(f"{item.total} = {self.counters[-1]};")
             self.code.close()
         elif item.part:
-            self.code.add(f"{item.part}[{self.counters[-1]}{item.shift}] = {value};")
+            place = f"{item.part}[{self.counters[-1]}{item.shift}]"
+            self.code.add(self.lanes.store(item.tag, f"&{place}", value) if self.lanes else f"{place} = {value};")
         else:
             self.code.add(fold(stmt.op, item.wide, item.total, converted(value, item.tag, item.wide)))
 

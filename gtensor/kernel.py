@@ -149,6 +149,10 @@ class Kernel:
             return total
         return self.assign("counted", tag, cexpr.Expr("gt_cast_{t}_{r}({0})", (total,), "i64", tag), per_row, phase)
 
+    def has_row_buffer(self, var: Var) -> bool:
+        """Whether a value of a row is carried to later phases."""
+        return var in self._rows
+
     def row_buffer(self, var: Var, phase: int) -> str:
         """A buffer that carries a value of one row from its phase to later ones."""
         if var not in self._rows:

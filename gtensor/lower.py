@@ -7,6 +7,7 @@ kernel or the caller reads it. Law: statements stand in the order of the equatio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,10 @@ from .types import Dim, Type, extent_bound, shape_size
 
 WIDE = 64
 """Float32 terms that may be added one after another in float32; longer sums over rows run in float64."""
+
+
+AGAIN = 3
+"""Operations per element that a later phase of a row does again rather than read a value back from memory."""
 
 
 def lower(
@@ -268,6 +273,8 @@ class _Statements:
         self.rank = len(group.space)
         self.before: list[p.Step] = []
         self.phase_of: dict[Var, int] = {}
+        self.made_by: dict[Var, Eqn] = {}
+        self.again: dict[tuple[Var, int], str] = {}
         self.per_row: dict[Var, str] = {}
         self.indices: dict[tuple[Any, ...], str] = {}
         self.line = ""
@@ -304,17 +311,40 @@ class _Statements:
         return self.kernel.read(location.base, strides, location.offset, atom.type, per_row, phase)
 
     def local(self, var: Var, phase: int) -> str:
-        """A variable of this kernel; one of an earlier phase is read back from memory."""
+        """A variable of this kernel; one of an earlier phase is read back from memory, or computed again if cheap."""
         if var in self.per_row:
             return self.per_row[var]
         made = self.phase_of[var]
         if made == phase:
             return self.f.memory.value(var)
+        if (var, phase) in self.again:
+            return self.again[var, phase]
+        if 0 < self.cost(var, phase) <= AGAIN:
+            eqn = self.made_by[var]
+            expr = self.expression(eqn, [self.operand(a, False, phase) for a in eqn.ins])
+            self.again[var, phase] = self.kernel.assign(self.f.memory.names[var], expr.r, expr, False, phase)
+            return self.again[var, phase]
         strides = self.space_strides(dense_strides(var.type.shape))
         if var in self.f.stored:
             return self.kernel.reread(self.f.buffer(var), strides, var, phase)
         row = self.kernel.row_buffer(var, made)
         return self.kernel.reread(row, (0,) * (len(self.kernel.space) - 1) + (1,), var, phase)
+
+    def cost(self, var: Var, phase: int) -> float:
+        """Operations that give a value in a later phase from what is there in memory or in variables."""
+        known = var in self.per_row or self.phase_of[var] == phase or (var, phase) in self.again
+        if known or var in self.f.stored or self.kernel.has_row_buffer(var):
+            return 0
+        if var not in self.made_by:
+            return math.inf
+        eqn = self.made_by[var]
+        return eqn.prim.flops + sum(self.cost(a, phase) for a in eqn.ins if self.f.inside(a, self.index))  # type: ignore[arg-type]
+
+    def expression(self, eqn: Eqn, args: Sequence[str]) -> cexpr.Expr:
+        """An elementwise equation over variables and literals."""
+        operands = eqn.ins[-1].type.dtype
+        template = eqn.prim.c_for(operands) or "{0}"
+        return cexpr.Expr(template, tuple(args), operands.tag, eqn.out.type.dtype.tag)
 
     def define(self, eqn: Eqn, phase: int = 0) -> str:
         """The variable of an equation's result."""
@@ -351,14 +381,12 @@ class _Statements:
 
 def _elementwise(k: _Statements, eqn: Eqn) -> None:
     per_row, phase = k.level(eqn.out) == "row", k.phase(eqn)
-    args = [k.operand(a, per_row, phase) for a in eqn.ins]
-    operands, out = eqn.ins[-1].type.dtype, eqn.out.type.dtype
+    expr = k.expression(eqn, [k.operand(a, per_row, phase) for a in eqn.ins])
     if eqn.prim.place is not None:
-        _check_index(k, eqn, args[0], per_row, phase)
-    template = eqn.prim.c_for(operands) or "{0}"
-    name = k.define(eqn, phase)
-    expr = cexpr.Expr(template, tuple(args), operands.tag, out.tag)
-    k.kernel.add(p.Assign(name, out.tag, expr, k.note(eqn)), per_row, phase)
+        _check_index(k, eqn, expr.args[0], per_row, phase)
+    elif not per_row:
+        k.made_by[eqn.out] = eqn
+    k.kernel.add(p.Assign(k.define(eqn, phase), expr.r, expr, k.note(eqn)), per_row, phase)
     k.keep(eqn)
 
 

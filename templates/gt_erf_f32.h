@@ -46,9 +46,9 @@ GT_INLINE GT_V GT_F(erfc_far)(GT_V a)
     q = GT_F(fma)(q, w.hi, GT_C(-0.07993314f));
     q = GT_F(fma)(q, w.hi, GT_C(0.61013716f));
     q = GT_F(fma)(q, w.hi, GT_C(0.7047212f));
-    GT_F(pair) p = GT_F(last_step)(q, w.hi, 0.5642002f), n = GT_F(product)(p.hi, w.hi);
+    GT_F(pair) p = GT_F(last_step)(q, w.hi, 0.5642002f), n = GT_F(exact_product)(p.hi, w.hi);
     n.lo = GT_F(fma)(n.hi, w.lo, GT_F(fma)(p.lo, w.hi, n.lo));
-    return GT_F(decayed)(n, GT_F(product)(a, a));
+    return GT_F(decayed)(n, GT_F(exact_product)(a, a));
 }
 
 /* erf(x) / x - 1 in z = x^2, |x| <= 0.8. The fit: (erf(x) / x - 1.1283792f) / z, relative error of erf 2^-28.1. */
@@ -94,9 +94,10 @@ GT_INLINE GT_V GT_F(gelu)(GT_V x)
     q = GT_F(fma)(q, w.hi, GT_C(-0.5236716f));
     q = GT_F(fma)(q, w.hi, GT_C(0.50151795f));
     q = GT_F(fma)(q, w.hi, GT_C(0.5983762f));
-    GT_F(pair) f = GT_F(last_step)(q, w.hi, 0.39894193f), m = GT_F(product)(a, w.hi), n = GT_F(product)(f.hi, m.hi);
+    GT_F(pair) f = GT_F(last_step)(q, w.hi, 0.39894193f), m = GT_F(exact_product)(a, w.hi);
+    GT_F(pair) n = GT_F(exact_product)(f.hi, m.hi);
     n.lo = GT_F(fma)(f.hi, GT_F(fma)(m.hi, w.lo, m.lo), GT_F(fma)(f.lo, m.hi, n.lo));
-    GT_V tail = GT_F(decayed)(n, GT_F(product)(0.5f * a, a));
+    GT_V tail = GT_F(decayed)(n, GT_F(exact_product)(0.5f * a, a));
     GT_V far = GT_F(where)(GT_IS(x < 0.0f), -tail, x - tail);
     GT_V p = GT_C(0.000107699634f);
     p = GT_F(fma)(p, z, GT_C(-0.0011865671f));
@@ -119,10 +120,10 @@ GT_INLINE GT_V GT_F(gelu_slope)(GT_V x)
     q = GT_F(fma)(q, w, GT_C(2.2436492f));
     q = GT_F(fma)(q, w, GT_C(0.8788422f));
     q = GT_F(fma)(q, w, GT_C(0.29990208f));
-    GT_F(pair) far = GT_F(sum)(GT_C(0.75179154f), -a), d = GT_F(sum)(far.hi, far.lo - 1.211445e-08f);
-    GT_F(pair) f = GT_F(last_step)(q, w, 0.3989418f), n = GT_F(product)(f.hi, d.hi);
+    GT_F(pair) far = GT_F(exact_sum)(GT_C(0.75179154f), -a), d = GT_F(exact_sum)(far.hi, far.lo - 1.211445e-08f);
+    GT_F(pair) f = GT_F(last_step)(q, w, 0.3989418f), n = GT_F(exact_product)(f.hi, d.hi);
     n.lo = GT_F(fma)(f.hi, d.lo, GT_F(fma)(f.lo, d.hi, n.lo));
-    GT_V left = GT_F(decayed)(n, GT_F(product)(0.5f * a, a));
+    GT_V left = GT_F(decayed)(n, GT_F(exact_product)(0.5f * a, a));
     return GT_F(where)(GT_IS(x > 0.0f), 1.0f - left, left);
 }
 
@@ -136,22 +137,24 @@ typedef struct {
 
 GT_INLINE GT_F(bent) GT_F(bent_of)(GT_V x)
 {
-    GT_F(pair) square = GT_F(product)(x, x);
+    GT_F(pair) square = GT_F(exact_product)(x, x);
     GT_V slope = GT_F(fma)(square.hi, GT_C(0.071354814f), GT_C(1.5957642f)), growth = slope - 1.5957642f;
     GT_V low = GT_F(fma)(square.lo, GT_C(0.071354814f), square.hi * 2.3988325e-09f);
     low = low - GT_F(less)(growth, square.hi, GT_C(0.071354814f));
-    GT_F(pair) v = GT_F(product)(x, slope);
+    GT_F(pair) v = GT_F(exact_product)(x, slope);
     GT_F(bent) b = {v.hi, GT_F(fma)(x, low + 4.9614496e-06f, v.lo), growth + low};
     return b;
 }
 
-/* x itself above 11.5, -0 below -11.5. */
+/* -a q for x < 0 and x - a q else, q = sigmoid(-v(a)). What its derivative shares with it is computed once where a
+ * loop asks for both. */
 GT_INLINE GT_V GT_F(gelu_tanh)(GT_V x)
 {
-    GT_V inside = GT_F(at_least)(x, GT_C(-11.5f));
-    GT_F(bent) v = GT_F(bent_of)(GT_F(at_most)(inside, GT_C(8.0f)));
-    GT_F(share) s = GT_F(share_of)(-v.hi, v.lo);
-    return inside * s.unit / s.below;
+    GT_V a = GT_F(at_most)(GT_F(abs)(x), GT_C(11.5f));
+    GT_F(bent) v = GT_F(bent_of)(a);
+    GT_F(share) s = GT_F(share_of)(v.hi, -v.lo);
+    GT_V tail = a * s.unit / s.below;
+    return GT_F(where)(GT_IS(x < 0.0f), -tail, x - tail);
 }
 
 /* Its derivative: s for x <= 0 and 1 - s for x > 0, s = q (1 - a v'(a) (1 - q)) and q = sigmoid(-v(a)). With

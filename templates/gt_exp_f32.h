@@ -13,7 +13,7 @@ typedef struct {
 } GT_F(pair);
 
 /* a + b exactly. */
-GT_INLINE GT_F(pair) GT_F(sum)(GT_V a, GT_V b)
+GT_INLINE GT_F(pair) GT_F(exact_sum)(GT_V a, GT_V b)
 {
     GT_V hi = a + b, moved = hi - a;
     GT_F(pair) s = {hi, (a - (hi - moved)) + (b - moved)};
@@ -21,7 +21,7 @@ GT_INLINE GT_F(pair) GT_F(sum)(GT_V a, GT_V b)
 }
 
 /* a * b exactly, as long as nothing overflows or underflows. */
-GT_INLINE GT_F(pair) GT_F(product)(GT_V a, GT_V b)
+GT_INLINE GT_F(pair) GT_F(exact_product)(GT_V a, GT_V b)
 {
 #if GT_FUSED
     GT_V hi = a * b;
@@ -40,7 +40,7 @@ GT_INLINE GT_V GT_F(less)(GT_V c, GT_V a, GT_V b)
 #if GT_FUSED
     return GT_F(fma)(-a, b, c);
 #else
-    GT_F(pair) p = GT_F(product)(a, b);
+    GT_F(pair) p = GT_F(exact_product)(a, b);
     return (c - p.hi) - p.lo;
 #endif
 }
@@ -208,10 +208,12 @@ GT_INLINE GT_F(share) GT_F(share_of)(GT_V y, GT_V less)
     return s;
 }
 
+/* q for x < 0 and 1 - q else, q = sigmoid(-|x|), which its derivative shares. */
 GT_INLINE GT_V GT_F(sigmoid)(GT_V x)
 {
-    GT_F(share) s = GT_F(share_of)(-GT_F(clamp)(x, -105.0f, 87.0f), GT_C(0.0f));
-    return s.unit / s.below;
+    GT_F(share) s = GT_F(share_of)(GT_F(at_most)(GT_F(abs)(x), GT_C(120.0f)), GT_C(0.0f));
+    GT_V q = s.unit / s.below;
+    return GT_F(where)(GT_IS(x < 0.0f), q, 1.0f - q);
 }
 
 /* x sigmoid(x), -0 below -120. */

@@ -1,13 +1,17 @@
 /* gt_kernel.h: what the kernels of generated code share besides arithmetic: folds of a row, errors, BLAS.
  *
  * gt_row_sum_<tag>, gt_row_max_<tag> and gt_row_min_<tag> fold n values that lie one behind the other, in one
- * order on every machine: value i goes to lane i % 16, then the lanes are folded in halves.
+ * order on every machine: value i goes to lane i % 16, then the lanes are folded in halves. Where a unit has vectors
+ * (GT_WIDTH), the lanes of float32 are 16 / GT_LANES of them.
  */
 #ifndef GT_KERNEL_H
 #define GT_KERNEL_H
 
 #include "gt_abi.h"
 #include "gt_scalar.h"
+#ifdef GT_WIDTH
+#include "gt_vector.h"
+#endif
 
 #if defined(__GNUC__)
 #define GT_SHARED static __attribute__((unused))
@@ -35,12 +39,40 @@
 
 #define gt_sum_f32 gt_add_f32
 #define gt_sum_f64 gt_add_f64
+#ifdef GT_WIDTH
+#define GT_ROW_VECTORS(op, first)                                                                                \
+    GT_SHARED float gt_row_##op##_f32(const float *x, int64_t n)                                                 \
+    {                                                                                                            \
+        gt_v_f32 lane[16 / GT_LANES];                                                                            \
+        int64_t i = 0;                                                                                           \
+        for (int l = 0; l < 16 / GT_LANES; ++l)                                                                  \
+            lane[l] = gt_splat_f32(first);                                                                       \
+        for (; i + 16 <= n; i += 16)                                                                             \
+            for (int l = 0; l < 16 / GT_LANES; ++l)                                                              \
+                lane[l] = gt_##op##_v_f32(lane[l], gt_load_f32(x + i + GT_LANES * l));                           \
+        for (int l = 0; i < n; ++l, i += GT_LANES) {                                                             \
+            gt_v_f32 more = gt_##op##_v_f32(lane[l], gt_load_upto_f32(x + i, n - i));                            \
+            lane[l] = n - i < GT_LANES ? gt_where_v_f32(gt_first_lanes(n - i), more, lane[l]) : more;            \
+        }                                                                                                        \
+        for (int half = 8 / GT_LANES; half > 0; half /= 2)                                                       \
+            for (int l = 0; l < half; ++l)                                                                       \
+                lane[l] = gt_##op##_v_f32(lane[l], lane[l + half]);                                              \
+        return gt_fold_##op##_f32(lane[0]);                                                                      \
+    }
+#define gt_sum_v_f32 gt_add_v_f32
+GT_ROW_VECTORS(sum, 0)
+GT_ROW_VECTORS(max, -INFINITY)
+GT_ROW_VECTORS(min, INFINITY)
+#else
 GT_ROW(sum, f32, float, 0)
 GT_ROW(max, f32, float, -INFINITY)
 GT_ROW(min, f32, float, INFINITY)
+#endif
 GT_ROW(sum, f64, double, 0)
 GT_ROW(max, f64, double, -INFINITY)
 GT_ROW(min, f64, double, INFINITY)
+#undef gt_sum_f32
+#undef gt_sum_f64
 
 /* Leave the call, telling the equation and the index that is out of its range. */
 GT_INLINE int32_t gt_bad_index(gt_args *args, int64_t node, int64_t index)

@@ -16,7 +16,7 @@ GT_INLINE GT_F(angle) GT_F(angle_of)(GT_V x)
 {
     GT_V shifted = GT_F(fma)(x, GT_C(0.63661975f), GT_C(GT_ROUND_F32)), k = shifted - GT_ROUND_F32;
     GT_V upper = GT_F(less)(x, k, GT_C(1.5707964f));
-    GT_F(pair) p = GT_F(product)(k, GT_C(4.371139e-08f)), near = GT_F(sum)(upper, p.hi);
+    GT_F(pair) p = GT_F(exact_product)(k, GT_C(4.371139e-08f)), near = GT_F(exact_sum)(upper, p.hi);
     GT_V low = GT_F(fma)(k, GT_C(1.7151245e-15f), near.lo + p.lo), hi = near.hi + low;
     GT_F(angle) a = {hi, low - (hi - near.hi), GT_BITS(shifted)};
     GT_I far = GT_IS(GT_F(abs)(x) > 0x1p17f);
@@ -79,7 +79,7 @@ GT_INLINE GT_V GT_F(tan)(GT_V x)
     q = GT_F(fma)(q, z, GT_C(0.13332674f));
     q = GT_F(fma)(q, z, GT_C(0.3333335f));
     GT_V rest = GT_F(fma)(z * a.hi, q, GT_F(fma)(z, a.lo, a.lo)), even = a.hi + rest, odd = -1.0f / even;
-    GT_F(pair) p = GT_F(product)(odd, a.hi);
+    GT_F(pair) p = GT_F(exact_product)(odd, a.hi);
     odd = GT_F(fma)(odd, (1.0f + p.hi) + GT_F(fma)(odd, rest, p.lo), odd);
     GT_V value = GT_F(where)(GT_IS((a.quadrant & 1u) != 0u), odd, even);
     return GT_F(where)(GT_IS(GT_F(abs)(x) < 0x1p-13f), x, value);
@@ -118,12 +118,13 @@ GT_INLINE GT_V GT_F(acos)(GT_V x)
     return GT_F(where)(far, GT_F(where)(GT_IS(x < 0.0f), left, right), near);
 }
 
-/* atan(q) for 0 <= q <= 1. The fit: (atan q - q) / q^3 in q^2, relative error of atan q 2^-28.5. */
+/* atan(q) for 0 <= q <= 1. The fit: (atan q - q) / q^3 in q^2, relative error of atan q 2^-28.5; then 2^-27, since
+ * one coefficient was moved by 5 units so that 1 gives pi/4 rounded. */
 GT_INLINE GT_V GT_F(arc)(GT_V q)
 {
     GT_V z = q * q;
     GT_V p = GT_C(-0.001788059f);
-    p = GT_F(fma)(p, z, GT_C(0.01088913f));
+    p = GT_F(fma)(p, z, GT_C(0.010889134f));
     p = GT_F(fma)(p, z, GT_C(-0.03112925f));
     p = GT_F(fma)(p, z, GT_C(0.05790765f));
     p = GT_F(fma)(p, z, GT_C(-0.08400465f));
@@ -149,7 +150,8 @@ GT_INLINE GT_V GT_F(atan2)(GT_V y, GT_V x)
     GT_I steep = GT_IS(ay > ax), left = (GT_I)GT_BITS(x) >> 31;
     GT_V lesser = GT_F(where)(steep, ax, ay), greater = GT_F(where)(steep, ay, ax);
     GT_V q = lesser / GT_F(where)(GT_IS(greater == 0.0f), GT_C(1.0f), greater);
-    GT_V arc = GT_F(arc)(GT_F(where)(GT_IS(lesser == INFINITY), GT_C(1.0f), q));
+    GT_I diagonal = GT_IS(lesser == INFINITY) & GT_IS(greater == INFINITY);
+    GT_V arc = GT_F(arc)(GT_F(where)(diagonal, GT_C(1.0f), q));
     GT_V turn = GT_VALUE(GT_BITS(arc) ^ ((GT_U)(steep ^ left) & 0x80000000u));
     GT_V axis = GT_F(where)(steep, GT_C(1.5707964f), GT_F(where)(left, GT_C(3.1415927f), GT_C(0.0f)));
     GT_V lack = GT_F(where)(steep, GT_C(4.371139e-08f), GT_F(where)(left, GT_C(8.742278e-08f), GT_C(0.0f)));

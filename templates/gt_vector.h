@@ -23,6 +23,8 @@
  *     gt_store_f32(p, v)
  *     gt_load_part_f32(p, rest)      the first `rest` of them, 0 <= rest <= GT_LANES; lanes beyond are 0 and
  *     gt_store_part_f32(p, v, rest)  memory beyond is not touched
+ *     gt_load_upto_f32(p, rest)      the same for any rest > 0: all lanes where there are so many, as in a loop whose
+ *     gt_store_upto_f32(p, v, rest)  last vector is in part                                       _f32 _i32 _b1
  *     gt_count_i32(first)            first, first + 1, first + 2, ...
  *     gt_first_lanes(rest)           the mask of lanes below rest: in a fold, what lies beyond is replaced
  *                                    by the neutral element with gt_where_v_f32
@@ -39,6 +41,11 @@
  *         const int64_t j = n - n % GT_LANES;
  *         gt_store_part_f32(y + j, gt_tanh_v_f32(gt_load_part_f32(x + j, n - j)), n - j);
  *     }
+ *
+ * or, shorter and about as fast:
+ *
+ *     for (int64_t j = 0; j < n; j += GT_LANES)
+ *         gt_store_upto_f32(y + j, gt_tanh_v_f32(gt_load_upto_f32(x + j, n - j)), n - j);
  *
  * Every function gives in each lane the bits of its scalar namesake (of a NaN: that it is one), so a tail may
  * as well be a scalar loop. Vectors are those of gcc and clang, no instruction set is named but where the
@@ -206,6 +213,62 @@ GT_INLINE void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
 {
     for (int l = 0; l < GT_LANES && l < rest; l++)
         p[l] = (uint8_t)(m[l] & 1);
+}
+
+#if GT_WIDTH == 64 && defined(GT_LOAD_PART)
+/* Masks cost nothing here: there is no branch. */
+#define GT_UPTO(kind, type)                                                                                      \
+    GT_INLINE gt_v_##kind gt_load_upto_##kind(const type *p, int64_t rest)                                       \
+    {                                                                                                            \
+        return gt_load_part_##kind(p, rest < GT_LANES ? rest : GT_LANES);                                        \
+    }                                                                                                            \
+    GT_INLINE void gt_store_upto_##kind(type *p, gt_v_##kind v, int64_t rest)                                    \
+    {                                                                                                            \
+        gt_store_part_##kind(p, v, rest < GT_LANES ? rest : GT_LANES);                                           \
+    }
+GT_UPTO(f32, float)
+GT_UPTO(i32, int32_t)
+#undef GT_UPTO
+#endif
+
+#define GT_UPTO(kind, type)                                                                                      \
+    GT_INLINE gt_v_##kind gt_load_upto_##kind(const type *p, int64_t rest)                                       \
+    {                                                                                                            \
+        return rest < GT_LANES ? gt_load_part_##kind(p, rest) : gt_load_##kind(p);                               \
+    }                                                                                                            \
+    GT_INLINE void gt_store_upto_##kind(type *p, gt_v_##kind v, int64_t rest)                                    \
+    {                                                                                                            \
+        if (rest < GT_LANES)                                                                                     \
+            gt_store_part_##kind(p, v, rest);                                                                    \
+        else                                                                                                     \
+            gt_store_##kind(p, v);                                                                               \
+    }
+#if !(GT_WIDTH == 64 && defined(GT_LOAD_PART))
+GT_UPTO(f32, float)
+GT_UPTO(i32, int32_t)
+#endif
+GT_UPTO(b1, uint8_t)
+
+/* Adds floats to as many doubles in memory. */
+typedef float gt_half_f32 __attribute__((vector_size(GT_WIDTH / 2)));
+GT_INLINE void gt_add_wide_f32(double *p, gt_v_f32 v)
+{
+    union {
+        gt_v_f32 all;
+        gt_half_f32 half[2];
+    } u = {v};
+    for (int h = 0; h < 2; h++) {
+        double *part = p + h * (GT_LANES / 2);
+        gt_store_f64(part, gt_load_f64(part) + __builtin_convertvector(u.half[h], gt_v_f64));
+    }
+}
+GT_INLINE void gt_add_wide_upto_f32(double *p, gt_v_f32 v, int64_t rest)
+{
+    if (rest >= GT_LANES)
+        gt_add_wide_f32(p, v);
+    else
+        for (int l = 0; l < GT_LANES && l < rest; l++)
+            p[l] += (double)v[l];
 }
 
 /* ---- truth values, choice ----------------------------------------------------------------------------- */

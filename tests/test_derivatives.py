@@ -308,12 +308,34 @@ def test_gelu_keeps_its_digits_and_never_overflows(approximate):
     fn = lambda x: gt.gelu(x, approximate=approximate)  # noqa: E731
     far = f32(-1e30, -1e10, -60, 60, 1e10, 1e30)
     assert agreed(fn, far).tolist() == [0, 0, 0, 60, np.float32(1e10), np.float32(1e30)]
-    first, second = orders(fn, far)
-    assert first.tolist() == [0, 0, 0, 1, 1, 1] and second.tolist() == [0] * 6
+    first, second, third = orders(fn, far, upto=3)
+    assert first.tolist() == [0, 0, 0, 1, 1, 1] and second.tolist() == third.tolist() == [0] * 6
     near = np.linspace(-8, 8, 41)
-    narrow = near.astype(np.float32)
-    np.testing.assert_allclose(agreed(slope(fn), narrow), slope(fn)(near).numpy(), rtol=1e-4, atol=1e-7)
+    for found, wide in zip(orders(fn, near.astype(np.float32), upto=3), orders(fn, near, upto=3), strict=True):
+        np.testing.assert_allclose(found, wide, rtol=2e-5, atol=1e-7)
     assert agreed(fn, f32(-INF, INF, NAN)).tolist()[:2] == [0, INF]
+    for found, limit in zip(orders(fn, f32(-INF, INF), upto=3), ([0, 1], [0, 0], [0, 0]), strict=True):
+        assert found.tolist() == limit
+
+
+def test_derivatives_of_gelu_are_those_of_its_formula():
+    """Phi + x phi, phi (2 - x**2), phi x (x**2 - 4); of the other form by differences of the one before."""
+    x = np.linspace(-6, 6, 49)
+    density = np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    normal = np.array([0.5 * math.erfc(-v * math.sqrt(0.5)) for v in x])
+    expected = normal + x * density, density * (2 - x * x), density * x * (x * x - 4)
+    for found, wanted in zip(orders(gt.gelu, x, upto=3), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-13, atol=1e-16)
+    tanh = slope(lambda x: gt.gelu(x, approximate="tanh"))
+    gt.check_grads(tanh, (x,), order=2, rtol=1e-6)
+    near = orders(lambda x: gt.gelu(x, approximate="tanh"), x)[0]
+    np.testing.assert_allclose(near, expected[0], atol=2e-3)
+
+
+@pytest.mark.parametrize("fn", [gt.sigmoid, gt.gelu, lambda x: gt.gelu(x, approximate="tanh")])
+def test_a_derivative_that_has_a_function_of_its_own_is_one_operation(fn):
+    _, _, _, derivative, product = gt.trace(slope(fn), gt.spec((3,))).eqns
+    assert derivative.prim.name.endswith("_slope") and product.prim.name == "mul"
 
 
 def test_logsumexp_and_log_softmax_have_finite_derivatives_far_out():

@@ -15,9 +15,12 @@ from gtensor.prim import FUNCTIONS
 OTHERWISE = {
     "backward": "loss.backward()",
     "gelu_exact": "gelu(x)",
+    "gelu_slope": "grad(gelu)",
     "gelu_tanh": 'gelu(x, approximate="tanh")',
+    "gelu_tanh_slope": "grad(gelu)",
     "getitem": "x[key]",
     "power": "pow(x1, x2)",
+    "sigmoid_slope": "grad(sigmoid)",
     "slice_axis": "x.slice(…) or x[…]",
 }
 """Registered functions that are called in another way than by their name on `gt`."""

@@ -63,8 +63,17 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(np.where(x < 0, e, 1.0) / (1 + e))
 
 
-sigmoid: Function = _unary(
-    "sigmoid", _sigmoid, lambda g, y, x: (g * (y * sigmoid(-x)),), "Elementwise 1 / (1 + e**-x), without overflow."
+def _sigmoid_slope(x: Array) -> Array:
+    e = np.exp(-np.abs(x))
+    return np.asarray(e / ((1 + e) * (1 + e)))
+
+
+sigmoid_slope = _unary(
+    "sigmoid_slope", _sigmoid_slope, lambda g, y, x: (g * (y * -tanh(0.5 * x)),),
+    "The derivative of sigmoid, elementwise: sigmoid(x) sigmoid(-x).",
+)  # fmt: skip
+sigmoid = _unary(
+    "sigmoid", _sigmoid, lambda g, y, x: (g * sigmoid_slope(x),), "Elementwise 1 / (1 + e**-x), without overflow."
 )
 sqrt = elementwise(
     "sqrt", np.sqrt, "gt_sqrt_{t}({0})", vjp=lambda g, y, x: (g * (0.5 / y),), promotion="float", exact=True,
@@ -118,45 +127,80 @@ def _halves(x: float | Array) -> tuple[Any, Any]:
 
 
 def _gelu(x: Array) -> Array:
-    """x Phi(x), where the last bits of x / sqrt(2) count, since the tail of erfc multiplies them by its square."""
+    """x Phi(x)."""
     near = np.clip(x, -40.0, 40.0)
-    z, lost = _product(-near, math.sqrt(0.5), -4.833646656726457e-17)
-    tail = _erfc(z) - 2 / math.sqrt(math.pi) * np.exp(-z * z) * lost
-    return np.asarray(np.where(x > 40, x, 0.5 * near * tail))
+    return np.asarray(np.where(x > 40, x, near * _normal_tail(-near)))
+
+
+def _normal_tail(x: Array) -> Array:
+    """Phi(-x), where the last bits of x / sqrt(2) count, since the tail of erfc multiplies them by its square."""
+    z, lost = _product(x, math.sqrt(0.5), -4.833646656726457e-17)
+    return np.asarray(0.5 * (_erfc(z) - 2 / math.sqrt(math.pi) * np.exp(-z * z) * lost))
+
+
+def _gelu_slope(x: Array) -> Array:
+    """Phi(x) + x phi(x), which for x > 0 is 1 less its value at -x."""
+    a = np.clip(np.abs(x), 0.0, 40.0)
+    square, lost = _product(a, 0.5 * a)
+    density = math.sqrt(0.5 / math.pi) * (np.exp(-square) * (1 - lost))
+    left = -(a * density - _normal_tail(a))
+    return np.asarray(np.where(x > 0, 1 - left, left))
+
+
+def _gelu_tanh_argument(x: Array) -> tuple[Array, Array, Array]:
+    """v = x (A + B x**2) of gelu_tanh(x) = x s(v) as a double and what it lacks, and B x**2."""
+    square, square_lost = _product(x, x)
+    growth, growth_lost = _product(square, 0.07135481627260025, -6.175149918155315e-19)
+    factor = 1.5957691216057308 + growth
+    lost = np.where(growth < 1.5, (1.5957691216057308 - factor) + growth, (growth - factor) + 1.5957691216057308)
+    lost += growth_lost + 0.07135481627260025 * square_lost - 9.96930880911092e-17
+    return (*_product(x, factor, lost), growth)
 
 
 def _gelu_tanh(x: Array) -> Array:
-    """x s(v) with v = x (a + b x**2) in twice the digits, since the tail of s multiplies its error by v."""
+    """x s(v), where the last bits of v count, since the tail of s multiplies its error by v."""
     near = np.clip(x, -50.0, 40.0)
-    square, square_lost = _product(near, near)
-    growth, growth_lost = _product(square, 0.07135481627260025, -6.175149918155315e-19)
-    slope = 1.5957691216057308 + growth
-    lost = np.where(growth < 1.5, (1.5957691216057308 - slope) + growth, (growth - slope) + 1.5957691216057308)
-    lost += growth_lost + 0.07135481627260025 * square_lost - 9.96930880911092e-17
-    v, v_lost = _product(near, slope, lost)
-    power = np.exp(-np.abs(v)) * (1 - np.sign(v) * v_lost)
+    v, lost, _ = _gelu_tanh_argument(near)
+    power = np.exp(-np.abs(v)) * (1 - np.sign(v) * lost)
     return np.asarray(np.where(x > 40, x, near * np.where(v < 0, power, 1.0) / (1 + power)))
 
 
-def _gelu_vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-    """d/dx x Phi(x) = Phi(x) + x phi(x) (Hendrycks and Gimpel, 2016)."""
-    density = math.sqrt(0.5 / math.pi) * exp(-0.5 * (x * x))
-    return (g * (0.5 * erfc(x * -math.sqrt(0.5)) + x * density),)
+def _gelu_tanh_slope(x: Array) -> Array:
+    """s(v) + x v' s(v) s(-v), which for x > 0 is 1 less its value at -x; x v' = v + 2 B x**3."""
+    a = np.clip(np.abs(x), 0.0, 50.0)
+    v, lost, growth = _gelu_tanh_argument(a)
+    power = np.exp(-v) * (1 - lost)
+    left = power / (1 + power) * (1 - (v + 2 * a * growth) / (1 + power))
+    return np.asarray(np.where(x > 0, 1 - left, left))
 
 
-def _gelu_tanh_vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
-    """y = x s(v) with v = c (x + k x**3), so y' = s(v) + x v' s(v) s(-v), which is 0 or 1 to all digits beyond 30."""
-    scale, cube = 2 * math.sqrt(2 / math.pi), 0.044715
+def _gelu_slope_vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    """phi(x) (2 - x**2), which is 0 to all digits beyond 40."""
+    near = minimum(maximum(x, -40.0), 40.0)
+    squared = near * near
+    return (g * (math.sqrt(0.5 / math.pi) * exp(-0.5 * squared) * (2 - squared)),)
+
+
+def _gelu_tanh_slope_vjp(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    """s'(v) (2 v' + x v'' - x v'**2 tanh(v / 2)), which is 0 to all digits beyond 30; v = A x + B x**3."""
+    scale, cube = 2 * math.sqrt(2 / math.pi), 2 * math.sqrt(2 / math.pi) * 0.044715
     near = minimum(maximum(x, -30.0), 30.0)
     squared = near * near
-    v = near * (scale + scale * cube * squared)
-    slope = near * (scale + 3 * scale * cube * squared)
-    s = sigmoid(v)
-    return (g * (s + slope * (s * sigmoid(-v))),)
+    v, steep = near * (scale + cube * squared), scale + 3 * cube * squared
+    bend = 2 * steep + 6 * cube * squared - near * (steep * steep) * tanh(0.5 * v)
+    return (g * (sigmoid_slope(v) * bend),)
 
 
-_gelu_exact = _unary("gelu", _gelu, _gelu_vjp, "x Phi(x), Phi the normal distribution.", public="gelu_exact")
-_gelu_approximate = _unary("gelu_tanh", _gelu_tanh, _gelu_tanh_vjp, "gelu by its tanh approximation.")
+gelu_slope = _unary("gelu_slope", _gelu_slope, _gelu_slope_vjp, "The derivative of gelu: Phi(x) + x phi(x).")
+gelu_tanh_slope = _unary(
+    "gelu_tanh_slope", _gelu_tanh_slope, _gelu_tanh_slope_vjp, "The derivative of gelu by its tanh approximation."
+)
+_gelu_exact = _unary(
+    "gelu", _gelu, lambda g, y, x: (g * gelu_slope(x),), "x Phi(x), Phi the normal distribution.", public="gelu_exact"
+)
+_gelu_approximate = _unary(
+    "gelu_tanh", _gelu_tanh, lambda g, y, x: (g * gelu_tanh_slope(x),), "gelu by its tanh approximation."
+)
 
 
 @public
