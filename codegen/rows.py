@@ -84,9 +84,7 @@ def write(kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer], 
 class _Rows(Body):
     """A body that also writes phases and folds; `plain` kernels are a loop nest around one body."""
 
-    def __init__(
-        self, kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer], target: Target
-    ) -> None:
+    def __init__(self, kernel: RowKernel, signature: Signature, table: Mapping[str, Buffer], target: Target) -> None:
         super().__init__(kernel, signature, table, target)
         self.kernel = kernel
         only = kernel.phases[0] if len(kernel.phases) == 1 else Phase((), ())

@@ -9,8 +9,9 @@ what is the same for the whole row stays a scalar; lanes behind the end of a row
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .cexpr import REDUCERS, Expr
 from .memory import Place
@@ -152,8 +153,9 @@ def _assign(q: Question, stmt: Assign) -> bool:
     if not any(arg in q.varying for arg in expr.args):
         return True
     q.varying.add(stmt.var)
-    called = set(_CALL.findall(expr.template.replace("{t}", expr.t).replace("{r}", expr.r)))
-    return expr.t in LANES and expr.r in LANES and called <= FUNCTIONS and "?" not in expr.template
+    called = _CALL.findall(expr.template)
+    known = all("{" in name and name.format(t=expr.t, r=expr.r) in FUNCTIONS for name in called)
+    return expr.t in LANES and expr.r in LANES and known and "?" not in expr.template
 
 
 def _counter(q: Question, stmt: Counter) -> bool:
@@ -193,7 +195,7 @@ def _check(q: Question, stmt: Check) -> bool:
     return stmt.var not in q.varying and stmt.var not in q.counts
 
 
-_TESTS = {
+_TESTS: dict[type, Callable[[Question, Any], bool]] = {
     Load: _load,
     Assign: _assign,
     Counter: _counter,

@@ -338,7 +338,8 @@ class _Statements:
         if var not in self.made_by:
             return math.inf
         eqn = self.made_by[var]
-        return eqn.prim.flops + sum(self.cost(a, phase) for a in eqn.ins if self.f.inside(a, self.index))  # type: ignore[arg-type]
+        inside = [a for a in eqn.ins if isinstance(a, Var) and self.f.inside(a, self.index)]
+        return eqn.prim.flops + sum(self.cost(a, phase) for a in inside)
 
     def expression(self, eqn: Eqn, args: Sequence[str]) -> cexpr.Expr:
         """An elementwise equation over variables and literals."""

@@ -33,14 +33,17 @@ SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)] or ["cc"]
 
 
-def _machine() -> Target:
-    """The vectors of this machine, at most 32 bytes; 16 where nothing is known."""
-    macros = subprocess.run([COMPILERS[0], "-march=native", "-dM", "-E", "-"], input="", capture_output=True, text=True)
-    avx, fma = "__AVX2__" in macros.stdout, "__FMA__" in macros.stdout
-    return Target("test", 32 if avx else 16, 16, fma, ("-march=native",))
+def _macros() -> str:
+    command = [COMPILERS[0], "-march=native", "-dM", "-E", "-"]
+    return subprocess.run(command, input="", capture_output=True, text=True).stdout
 
 
-NATIVE = _machine()
+MACROS = _macros()
+"""What the first compiler defines for this machine."""
+
+NATIVE = Target("test", 32 if "__AVX2__" in MACROS else 16, 16, "__FMA__" in MACROS, ("-march=native",))
+"""The vectors of this machine, at most 32 bytes; 16 where nothing is known."""
+
 NARROW = Target("narrow", 16, 32, False)
 TARGETS = {"native": NATIVE, "narrow": NARROW, "portable": PORTABLE}
 
