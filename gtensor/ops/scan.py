@@ -21,7 +21,7 @@ from ..ir import Atom, Eqn, Graph, Lit, Var
 from ..prim import FUNCTIONS, Prim, public, register
 from ..pullback import pull_back, traced_steps, zeros
 from ..tensor import STATE, Scope, Tensor, apply, as_tensor, bind_all, cast
-from ..trace import placeholder, scope, subgraph
+from ..trace import binding, placeholder, scope, subgraph
 from ..types import Type, resolve
 
 Array = np.ndarray[Any, Any]
@@ -160,7 +160,7 @@ def _vjp(
     back.env.update((joint.seeds[i], seeds[i]) for i in given)
     totals = {i: Var(body.inputs[i].type, f"d_{body.inputs[i].hint}") for i in sums}
     new: list[Atom] = []
-    with _binding(back.builder) as inner:
+    with binding(back.builder) as inner:
         for seed, found in carried:
             new.append(_zero(inner, seed.type) if found is None else back.value(found))
         for i in sums:
@@ -193,20 +193,6 @@ def _vjp(
 
 def _zero(inner: Scope, type_: Type) -> Atom:
     return inner.atom(zeros(type_))
-
-
-class _binding:
-    """A scope around a builder that exists already."""
-
-    def __init__(self, builder: Builder) -> None:
-        self.scope = Scope(builder, STATE.scope)
-
-    def __enter__(self) -> Scope:
-        STATE.scope = self.scope
-        return self.scope
-
-    def __exit__(self, *error: object) -> None:
-        STATE.scope = self.scope.parent
 
 
 def _stacks(
