@@ -137,10 +137,10 @@ class _Back:
         return read(self.env, atom)
 
     def _is_kept(self, var: Var) -> bool:
-        """Whether a value comes from the forward loop: what the body made, but for views and what never changes."""
+        """Whether a value comes from the forward loop: what the body made, but for moved elements and what never changes."""
         if var in self.moving or var not in self.forward or var in self.fixed:
             return False
-        return var not in self.makers or self.makers[var].prim.kind not in ("view", "source")
+        return var not in self.makers or self.makers[var].prim.kind not in ("view", "source", "assemble")
 
 
 def _vjp(

@@ -20,6 +20,7 @@ from .dce import dce
 from .gemm import gemm
 from .hoist import hoist
 from .loops import loops
+from .split import split
 from .verify import changed_value
 from .views import views
 
@@ -36,6 +37,7 @@ class Pass:
 PASSES = (
     Pass("loops", loops, "first: it knows that two loops are one by their bodies, which other passes rewrite"),
     Pass("cut", cut, "early: a wall hides what made an operand from all rules that follow"),
+    Pass("split", split, "before hoist: the part of a product that does not change from step to step can leave a loop"),
     Pass("hoist", hoist, "before views: what leaves a loop becomes larger operations for them to simplify"),
     Pass("views", views, "before gemm and algebra: they look for transposes and literals next to operations"),
     Pass("gemm", gemm, "after views: a transpose that a product or another transpose takes in is no use to count"),

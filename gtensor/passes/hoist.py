@@ -53,6 +53,10 @@ def hoist(graph: Graph) -> Graph:
     return graph if result is graph else drop_dead(result)
 
 
+_Total = tuple[tuple[Var, ...], Callable[[list[Tensor]], Tensor]]
+"""Values of a body, and what is computed of their stacks."""
+
+
 @dataclass
 class _Late:
     """A result made after the loop: `operands` are values of the body, stacked, `make` computes with the stacks."""
@@ -139,13 +143,19 @@ class _Loop:
         if eqn.prim.name != "add" or carry not in eqn.ins or self.uses.get(carry) != 1:
             return None
         (part,) = (a for a in eqn.ins if a is not carry)
+        total = self._total(part)
+        return None if total is None else _Late(*total, i)
+
+    def _total(self, part: Atom) -> _Total | None:
+        """How to add up a value over all steps after the loop, if there is a good way."""
         made = self.makers.get(part) if isinstance(part, Var) else None
-        if made is None or self.uses[made.out] != 1 or made.prim.name not in _SUMS:
+        if made is None or self.uses[made.out] != 1 or any(isinstance(a, Lit) for a in made.ins):
             return None
-        total = _SUMS[made.prim.name](made)
-        if total is None or any(isinstance(a, Lit) for a in made.ins):
-            return None
-        return _Late(_variables(made.ins), total, i)
+        if made.prim.name == "concat":
+            totals = [self._total(a) for a in made.ins]
+            return None if None in totals else _joined(made, totals)  # type: ignore[arg-type]
+        make = _SUMS[made.prim.name](made) if made.prim.name in _SUMS else None
+        return None if make is None else (_variables(made.ins), make)
 
     # ---- the new equations ----
 
@@ -195,6 +205,17 @@ class _Loop:
         body = Graph(self.body.name, (*carried, *rows, *fixed), tuple(reversed(kept)), tuple(outputs))
         params = {**self.eqn.params, "carries": len(carried), "slices": len(rows)}
         return body, [tensors[v] for v in (*carried, *rows, *fixed)], params, dict(enumerate(stays))
+
+
+def _joined(eqn: Eqn, totals: Sequence[_Total]) -> _Total:
+    """The total of joined parts: their totals, joined."""
+
+    def make(stacks: list[Tensor]) -> Tensor:
+        queue = iter(stacks)
+        parts = [part([next(queue) for _ in operands]) for operands, part in totals]
+        return apply("concat", *parts, axis=eqn.params["axis"])
+
+    return tuple(a for operands, _ in totals for a in operands), make
 
 
 def _tensor(scope: Scope, atom: Atom) -> Tensor:
