@@ -283,6 +283,7 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "scan",
     "scatter_add",
     "show",
     "sigmoid",

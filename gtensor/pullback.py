@@ -254,7 +254,7 @@ def _through(
 def _through_loop(
     step: Step, totals: Sequence[Cotangent | None], active: set[Any], strip: Callable[[Tensor], Tensor]
 ) -> list[tuple[Any, Cotangent]]:
-    """The same of an equation with a body: its rule takes the cotangents of all results, or None, and what is wanted."""
+    """The same of an equation with a body, whose rule takes the cotangents of all results at once."""
     assert step.prim is not None and step.prim.vjp is not None
     given = [None if total is None else total.select() for total in totals]
     wanted = tuple(key in active for key in step.in_keys)

@@ -38,7 +38,9 @@ def _type(*types: Type, body: Graph, length: int, reverse: bool, carries: int, s
 
 def _run(*arrays: Array, body: Graph, length: int, reverse: bool, carries: int, slices: int) -> tuple[Array, ...]:
     carry, xs, consts = list(arrays[:carries]), arrays[carries : carries + slices], arrays[carries + slices :]
-    stacked = [np.empty((length, *a.type.shape), a.type.dtype.dtype) for a in body.outputs[carries:]]
+    shapes = [interp.concrete((length, *a.type.shape), {}) for a in body.outputs[carries:]]
+    types = [a.type.dtype.dtype for a in body.outputs[carries:]]
+    stacked = [np.empty(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
     for step in reversed(range(length)) if reverse else range(length):
         found = interp.run(body, [*carry, *(x[step] for x in xs), *consts])
         carry = found[:carries]
@@ -137,7 +139,7 @@ class _Back:
         return read(self.env, atom)
 
     def _is_kept(self, var: Var) -> bool:
-        """Whether a value comes from the forward loop: what the body made, but for moved elements and what never changes."""
+        """Whether a value comes from the forward loop: what the body computes, unless it is the same in every step."""
         if var in self.moving or var not in self.forward or var in self.fixed:
             return False
         return var not in self.makers or self.makers[var].prim.kind not in ("view", "source", "assemble")
@@ -178,17 +180,23 @@ def _vjp(
     used_consts = [(a, ins[carries + slices + i]) for i, a in enumerate(back.consts) if a in back.used]
     back.builder.inputs = [
         *(seeds[i] for i in turned), *totals.values(),
-        *(back.used[a] for a, _ in used_rows), *(back.env[joint.at[v]] for v in back.kept), *(seeds[i] for i in later),  # type: ignore[index, misc]
+        *(back.used[a] for a, _ in used_rows), *back.kept.values(), *(seeds[i] for i in later),
         *(back.used[a] for a, _ in used_consts),
     ]  # fmt: skip
     graph = back.builder.finish(new)
-    starts = [zeros(seeds[i].type) if gs[i] is None else gs[i] for i in turned] + [zeros(v.type) for v in totals.values()]
+    starts = [zeros(seeds[i].type) if gs[i] is None else gs[i] for i in turned] + [
+        zeros(v.type) for v in totals.values()
+    ]
     moved = [*(t for _, t in used_rows), *stacks, *(gs[i] for i in later)]
-    operands = [*starts, *moved, *(t for _, t in used_consts)]
+    operands: list[Tensor] = [*starts, *moved, *(t for _, t in used_consts)]
     params = {"length": length, "reverse": not reverse, "carries": len(starts), "slices": len(moved)}
-    results = iter(bind_all(SCAN, operands, {"body": graph, **params}))  # type: ignore[arg-type]
+    results = iter(bind_all(SCAN, operands, {"body": graph, **params}))
     place: dict[int, Tensor] = {i: next(results) for i in (*turned, *sums, *rows)}
     return [place.get(i) for i in range(len(ins))]
+
+
+def _or_zeros(g: Tensor | None, type_: Type) -> Tensor:
+    return zeros(type_) if g is None else g
 
 
 def _zero(inner: Scope, type_: Type) -> Atom:
@@ -227,7 +235,8 @@ SCAN = register(
 
 @public
 def scan(
-    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, *, reverse: bool = False
+    f: Callable[[Any, Any], tuple[Any, Any]], init: Any, xs: Any = None, length: int | None = None, *,
+    reverse: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Run `carry, y = f(carry, x)` over the leading axis of `xs`; gives (last carry, stacked ys).
 
@@ -268,7 +277,9 @@ def _length(rows: Sequence[Tensor], names: Sequence[str], length: int | None) ->
     if length is None:
         raise ShapeError("scan without xs needs a length", hint="scan(f, init, length=10)")
     if not isinstance(length, int):
-        raise ShapeError(f"scan: the number of rows, {length}, is known at run time only", hint="scan over a fixed axis")
+        raise ShapeError(
+            f"scan: the number of rows, {length}, is known at run time only", hint="scan over a fixed axis"
+        )
     if length < 0:
         raise ShapeError(f"scan: length {length} is negative")
     return length
@@ -288,7 +299,8 @@ def _called(f: Callable[..., Any], carry: Any, x: Any) -> tuple[Any, Any]:
         tensor = as_tensor(leaf)
         if tensor.type.weak and not (tensor.type.dtype.floating and not old.dtype.floating):
             tensor = cast(tensor, old.dtype)
-        what = f"scan: the carry{'.' + name if name else ''} is {resolve(old.type)}, the body returned {resolve(tensor.type)}"
+        what = f"scan: the carry{'.' + name if name else ''} is {resolve(old.type)}, "
+        what += f"the body returned {resolve(tensor.type)}"
         if tensor.shape != old.shape:
             raise ShapeError(what)
         if tensor.dtype != old.dtype:
@@ -324,12 +336,13 @@ def _as_equation(
 
     slices = [Type(t.type.shape[1:], resolve(t.type).dtype) for t in rows]
     hints = [*tree.paths(carried), *tree.paths(structure)]
-    found = subgraph(body, [*(resolve(t.type) for t in inits), *slices], getattr(f, "__name__", "body").strip("<>"), hints)
+    found = subgraph(
+        body, [*(resolve(t.type) for t in inits), *slices], getattr(f, "__name__", "body").strip("<>"), hints
+    )
     operands = [*inits, *(cast(t, resolve(t.type).dtype) for t in rows), *found.captured]
     params = {"body": found.graph, "length": steps, "reverse": reverse, "carries": len(inits), "slices": len(rows)}
-    if outer is None:
-        arrays = _run(*(t.numpy() for t in operands), **params)
-        results = [as_tensor(np.array(a)) for a in arrays]
+    if outer is None:  # no steps: what the results would be is known from the body alone
+        results = [*inits, *(zeros(Type((0, *a.type.shape), a.type.dtype)) for a in found.graph.outputs[len(inits) :])]
     else:
         results = bind_all(SCAN, operands, params)
     return tree.unflatten(carried, results[: len(inits)]), tree.unflatten(made[0], results[len(inits) :])

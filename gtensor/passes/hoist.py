@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..builder import Builder, rebuild
 from ..ir import Atom, Eqn, Graph, Lit, Var, definitions, use_counts
@@ -99,13 +100,8 @@ class _Loop:
         for eqn in reversed(self.body.eqns):
             level = self.level[eqn.outs[0]]
             batched = eqn.prim.batch is not None or level == 0
-            starts = level < 2 and batched and eqn.prim.kind in ("contract",) if level else (
-                eqn.prim.kind not in ("view", "source", "effect")
-            )  # fmt: skip
-            if starts or not wanted.isdisjoint(eqn.outs):
-                if level and eqn.prim.batch is None:
-                    wanted.difference_update(eqn.outs)
-                    continue
+            starts = eqn.prim.kind == "contract" if level else eqn.prim.kind not in ("view", "source", "effect")
+            if level < 2 and batched and (starts or not wanted.isdisjoint(eqn.outs)):
                 self.early.append(eqn)
                 wanted.update(a for a in eqn.ins if isinstance(a, Var))
         self.early.reverse()
@@ -163,7 +159,9 @@ class _Loop:
         """Bind what comes before, the loop, and what comes after; gives the results."""
         tensors = {v: _tensor(scope, a) for v, a in zip(self.body.inputs, ins, strict=True)}
         for eqn in self.early:
-            tensors |= zip(eqn.outs, [_batched(eqn, [tensors[a] for a in _variables(eqn.ins)], self.level)], strict=True)
+            tensors |= zip(
+                eqn.outs, [_batched(eqn, [tensors[a] for a in _variables(eqn.ins)], self.level)], strict=True
+            )
         body, operands, params, places = self._loop(tensors)
         outs = scope.builder.bind_all(
             self.eqn.prim, [scope.atom(t) for t in operands], {**params, "body": body}, self.eqn.source,
@@ -178,18 +176,22 @@ class _Loop:
                 results.append(found[i])
                 continue
             late = self.late[i]
-            value = late.make([tensors[a] if self.level[a] == 0 or a in tensors and self.level[a] == 1 else rows[a] for a in late.operands])
+            value = late.make([tensors[a] if self._is_there(a, tensors) else rows[a] for a in late.operands])
             if late.start is not None:
                 value = apply("add", tensors[self.body.inputs[late.start]], value)
             results.append(scope.atom(value))
         return results
 
-    def _loop(self, tensors: dict[Var, Tensor]) -> tuple[Graph, list[Tensor], dict[str, object], dict[int, int]]:
+    def _is_there(self, var: Var, tensors: dict[Var, Tensor]) -> bool:
+        """Whether all of a value's steps are known outside the loop; of a carry that is its first value only."""
+        return var in tensors and self.level[var] < 2
+
+    def _loop(self, tensors: dict[Var, Tensor]) -> tuple[Graph, list[Tensor], dict[str, Any], dict[int, int]]:
         """The body that stays, its operands and parameters, and which of its first results is which of the old ones."""
         gone = {out for eqn in self.early for out in eqn.outs}
         stays = [i for i in range(len(self.body.outputs)) if i not in self.late]
         outputs = [self.body.outputs[i] for i in stays]
-        extra = [a for late in self.late.values() for a in late.operands if a not in tensors]
+        extra = [a for late in self.late.values() for a in late.operands if not self._is_there(a, tensors)]
         there = outputs[sum(i < self.carries for i in stays) :]
         outputs += [a for a in dict.fromkeys(extra) if a not in there]
         eqns = [eqn for eqn in self.body.eqns if gone.isdisjoint(eqn.outs)]

@@ -46,7 +46,7 @@ def of_joined(site: Site) -> Atom | None:
     inner = made.params["axis"] == (0 if ta else 1)
     parts, start = [], 0
     for part in made.ins:
-        length = int(part.type.shape[made.params["axis"]])  # type: ignore[arg-type]
+        length = int(part.type.shape[made.params["axis"]])
         own = _rows(site, b, 1 if tb else 0, start, start + length) if inner else b
         parts.append(site.bind("matmul", part, own, ta=ta, tb=tb))
         start += length
