@@ -9,20 +9,19 @@ result. Laws: a loop of no steps gives the initial carries; steps run in order, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .. import interp, tree
-from ..builder import Builder, read
 from ..errors import DTypeError, ShapeError, TraceError
-from ..ir import Atom, Eqn, Graph, Lit, Var
+from ..ir import Graph
 from ..prim import FUNCTIONS, Prim, public, register
-from ..pullback import pull_back, traced_steps, zeros
-from ..tensor import STATE, Scope, Tensor, apply, as_tensor, bind_all, cast
-from ..trace import binding, placeholder, scope, subgraph
+from ..pullback import zeros
+from ..tensor import STATE, Tensor, as_tensor, bind_all, cast
+from ..trace import subgraph
 from ..types import Type, resolve
+from .backscan import backward
 
 Array = np.ndarray[Any, Any]
 
@@ -49,182 +48,9 @@ def _run(*arrays: Array, body: Graph, length: int, reverse: bool, carries: int, 
     return (*carry, *stacked)
 
 
-# ---- the derivative ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Joint:
-    """The body and its derivative in one graph: what stands for the body's values, for the cotangents, and the results.
-
-    `found` has the cotangent of each input of the body, or None; `at` maps the body's variables to atoms.
-    """
-
-    eqns: tuple[Eqn, ...]
-    at: dict[Var, Atom]
-    seeds: dict[int, Var]
-    found: list[Atom | None]
-
-
-def _joint(body: Graph, given: Sequence[int], wanted: Sequence[bool]) -> _Joint:
-    """Differentiate a body: cotangents of the outputs `given`, for the inputs that are `wanted`."""
-    with scope(f"{body.name}_joint") as inner:
-        inputs = [placeholder(inner, v.type, v.hint) for v in body.inputs]
-        at: dict[Var, Atom] = {v: inner.atom(t) for v, t in zip(body.inputs, inputs, strict=True)}
-        for eqn in body.eqns:
-            ins = [read(at, a) for a in eqn.ins]
-            outs = inner.builder.bind_all(eqn.prim, ins, eqn.params, eqn.source, [v.hint for v in eqn.outs])
-            at.update(zip(eqn.outs, outs, strict=True))
-        outputs = [read(at, body.outputs[i]) for i in given]
-        seeds = [placeholder(inner, a.type, "d") for a in outputs]
-        variables = [t for t, want in zip(inputs, wanted, strict=True) if want]
-        steps = traced_steps(inner)
-        tensors = [Tensor(a.type, atom=a, scope=inner) for a in outputs]
-        found = iter(pull_back(steps, tensors, seeds, variables, lambda t: t, lambda t: f"a value of {body.name}"))
-        cotangents = [next(found) if want else None for want in wanted]
-        atoms = [None if t is None else inner.atom(t) for t in cotangents]
-        graph = inner.builder.finish([])
-    named = {i: t.atom for i, t in zip(given, seeds, strict=True) if isinstance(t.atom, Var)}
-    return _Joint(graph.eqns, at, named, atoms)
-
-
-class _Back:
-    """The body of the loop that runs backwards, under construction.
-
-    It computes what depends on cotangents, and again what is cheap or the same in every step; the values of
-    the body that it needs beside are `kept`: the forward loop stacks them.
-    """
-
-    def __init__(self, body: Graph, joint: _Joint, carries: int, slices: int) -> None:
-        self.body = body
-        self.builder = Builder(f"{body.name}_back")
-        self.makers = {out: eqn for eqn in joint.eqns for out in eqn.outs}
-        self.forward: dict[Var, Var] = {}
-        for var, atom in joint.at.items():
-            if isinstance(atom, Var):
-                self.forward.setdefault(atom, var)
-        inputs = [joint.at[v] for v in body.inputs]
-        self.slices = [a for a in inputs[carries : carries + slices] if isinstance(a, Var)]
-        self.consts = [a for a in inputs[carries + slices :] if isinstance(a, Var)]
-        self.fixed: set[Var] = set(self.consts)
-        self.moving: set[Var] = set(joint.seeds.values())
-        for eqn in joint.eqns:
-            if any(a in self.moving for a in eqn.ins):
-                self.moving.update(eqn.outs)
-            elif all(isinstance(a, Lit) or a in self.fixed for a in eqn.ins):
-                self.fixed.update(eqn.outs)
-        self.env: dict[Var, Atom] = {}
-        self.kept: dict[Var, Var] = {}
-        self.used: dict[Var, Var] = {}
-
-    def value(self, atom: Atom) -> Atom:
-        """An atom of the joint graph in the backward body."""
-        stack: list[Atom] = [atom]
-        while stack:
-            top = stack[-1]
-            if isinstance(top, Lit) or top in self.env:
-                stack.pop()
-            elif top in self.slices or top in self.consts:
-                self.env[top] = self.used[top] = Var(top.type, top.hint)
-            elif self._is_kept(top):
-                self.env[top] = self.kept[self.forward[top]] = Var(top.type, top.hint)
-            else:
-                eqn = self.makers[top]
-                missing = [a for a in eqn.ins if isinstance(a, Var) and a not in self.env]
-                if missing:
-                    stack.extend(missing)
-                    continue
-                ins = [read(self.env, a) for a in eqn.ins]
-                outs = self.builder.bind_all(eqn.prim, ins, eqn.params, eqn.source, [v.hint for v in eqn.outs])
-                self.env.update(zip(eqn.outs, outs, strict=True))
-        return read(self.env, atom)
-
-    def _is_kept(self, var: Var) -> bool:
-        """Whether a value comes from the forward loop: what the body computes, unless it is the same in every step."""
-        if var in self.moving or var not in self.forward or var in self.fixed:
-            return False
-        return var not in self.makers or self.makers[var].prim.kind not in ("view", "source", "assemble")
-
-
-def _vjp(
-    gs: Sequence[Tensor | None], outs: Sequence[Tensor], ins: Sequence[Tensor], wanted: Sequence[bool], *,
-    body: Graph, length: int, reverse: bool, carries: int, slices: int,
-) -> list[Tensor | None]:  # fmt: skip
-    """The loop the other way round: it carries the cotangents of the carries and the sums of those of captures."""
-    turned = [i for i in range(carries) if body.inputs[i].type.dtype.floating]
-    given = [*turned, *(i for i in range(carries, len(outs)) if gs[i] is not None)]
-    asked = [i in turned if i < carries else want for i, want in enumerate(wanted)]
-    joint = _joint(body, given, asked)
-    back = _Back(body, joint, carries, slices)
-    carried = [(joint.seeds[i], joint.found[i]) for i in turned]
-    sums = [i for i in range(carries + slices, len(ins)) if joint.found[i] is not None]
-    rows = [i for i in range(carries, carries + slices) if joint.found[i] is not None]
-    seeds = {i: Var(joint.seeds[i].type, "d") for i in given}
-    back.env.update((joint.seeds[i], seeds[i]) for i in given)
-    totals = {i: Var(body.inputs[i].type, f"d_{body.inputs[i].hint}") for i in sums}
-    new: list[Atom] = []
-    with binding(back.builder) as inner:
-        for seed, found in carried:
-            new.append(_zero(inner, seed.type) if found is None else back.value(found))
-        for i in sums:
-            found = joint.found[i]
-            assert found is not None
-            part = Tensor(found.type, atom=back.value(found), scope=inner)
-            new.append(inner.atom(apply("add", Tensor(totals[i].type, atom=totals[i], scope=inner), part)))
-        for i in rows:
-            found = joint.found[i]
-            assert found is not None
-            new.append(back.value(found))
-    stacks = _stacks(back.kept, outs, ins, body, length, reverse, carries, slices)
-    later = [i for i in given if i >= carries]
-    used_rows = [(a, ins[carries + i]) for i, a in enumerate(back.slices) if a in back.used]
-    used_consts = [(a, ins[carries + slices + i]) for i, a in enumerate(back.consts) if a in back.used]
-    back.builder.inputs = [
-        *(seeds[i] for i in turned), *totals.values(),
-        *(back.used[a] for a, _ in used_rows), *back.kept.values(), *(seeds[i] for i in later),
-        *(back.used[a] for a, _ in used_consts),
-    ]  # fmt: skip
-    graph = back.builder.finish(new)
-    starts = [zeros(seeds[i].type) if gs[i] is None else gs[i] for i in turned] + [
-        zeros(v.type) for v in totals.values()
-    ]
-    moved = [*(t for _, t in used_rows), *stacks, *(gs[i] for i in later)]
-    operands: list[Tensor] = [*starts, *moved, *(t for _, t in used_consts)]
-    params = {"length": length, "reverse": not reverse, "carries": len(starts), "slices": len(moved)}
-    results = iter(bind_all(SCAN, operands, {"body": graph, **params}))
-    place: dict[int, Tensor] = {i: next(results) for i in (*turned, *sums, *rows)}
-    return [place.get(i) for i in range(len(ins))]
-
-
-def _or_zeros(g: Tensor | None, type_: Type) -> Tensor:
-    return zeros(type_) if g is None else g
-
-
-def _zero(inner: Scope, type_: Type) -> Atom:
-    return inner.atom(zeros(type_))
-
-
-def _stacks(
-    kept: dict[Var, Var], outs: Sequence[Tensor], ins: Sequence[Tensor], body: Graph,
-    length: int, reverse: bool, carries: int, slices: int,
-) -> list[Tensor]:  # fmt: skip
-    """The kept values of all steps: results of the loop already, or of the same loop with more results.
-
-    The pass `loops` makes one loop of both.
-    """
-    there = {a: i for i, a in enumerate(body.outputs) if i >= carries and isinstance(a, Var)}
-    more = [v for v in kept if v not in there]
-    extra: list[Tensor] = []
-    if more:
-        longer = Graph(body.name, body.inputs, body.eqns, (*body.outputs, *more))
-        params = {"body": longer, "length": length, "reverse": reverse, "carries": carries, "slices": slices}
-        extra = bind_all(SCAN, ins, params)[len(outs) :]
-    found = dict(zip(more, extra, strict=True))
-    return [outs[there[v]] if v in there else found[v] for v in kept]
-
-
 SCAN = register(
     Prim(
-        "scan", "loop", _type, _run, vjp=_vjp,  # type: ignore[arg-type]
+        "scan", "loop", _type, _run, vjp=backward,  # type: ignore[arg-type]
         flops=0, doc="A loop over the leading axis with a carry.",
     )
 )  # fmt: skip
