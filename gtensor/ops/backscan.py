@@ -84,7 +84,7 @@ def backward(
         "slices": len(moved),
     }
     operands = [*starts, *moved, *back.operands(rows=False)]
-    results = bind_all(REGISTRY["scan"], operands, {"body": back.builder.finish(new), **turned})
+    results = bind_all(REGISTRY["scan"], operands, {**turned, "body": back.builder.finish(new)})
     place = dict(zip((*floats, *sums, *rows), results, strict=True))
     return [place.get(i) for i in range(len(ins))]
 
