@@ -20,7 +20,24 @@ from math import gcd, prod
 from types import MappingProxyType
 from typing import NamedTuple
 
-from .program import Access, Accumulate, Buffer, Check, Extent, Gemm, Load, Step, Stmt, Store, Term, scaled, upper
+from .program import (
+    Access,
+    Accumulate,
+    Buffer,
+    Check,
+    Extent,
+    Gemm,
+    Kernel,
+    Load,
+    Repeat,
+    Step,
+    Stmt,
+    Store,
+    Term,
+    home,
+    scaled,
+    upper,
+)
 
 Point = Mapping[int, int]
 """Values of the run-time dimensions: index -> extent."""
@@ -82,7 +99,8 @@ class Use(NamedTuple):
     """One access of one step.
 
     `space` are the loops around it (in a head the last one is 1: it runs once per row); `kind` is
-    `load`, `store`, `accumulate` or `operand` (of a product); (`phase`, `body`, `position`) is its order
+    `load`, `store`, `accumulate`, `operand` (of a product) or `trip` (of a slice, or read somewhere in a
+    loop: other trips may touch other elements); (`phase`, `body`, `position`) is its order
     within a row, and for an epilogue within one element; `source` is the statement or term; `bounds` is
     what is known of the variables of `access.index`, which `inside`, `apart` and `within_row` need.
     """
@@ -121,12 +139,21 @@ class Touches:
 KINDS: Mapping[type, str] = {Load: "load", Store: "store", Accumulate: "accumulate"}
 
 
-def touches(step: Step) -> Touches:
-    """What a step reads and writes; the target of an accumulator that keeps its content is read as well."""
+_NO_SLICES: Mapping[str, Buffer] = MappingProxyType({})
+
+
+def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
+    """What a step reads and writes; the target of an accumulator that keeps its content is read as well.
+
+    A slice that the table knows counts as the buffer that it is a slice of. A loop touches what its steps touch.
+    """
+    if isinstance(step, Repeat):
+        return _trips(step, table)
     found = Touches()
     for use in uses(step):
         side = found.writes if use.kind in ("store", "accumulate") else found.reads
-        side.setdefault(use.access.buffer, []).append(use)
+        name = home(use.access.buffer, table)
+        side.setdefault(name, []).append(use if name == use.access.buffer else use._replace(kind="trip"))
     found.keeps = {a.buffer for a in step.accumulators if a.start == "keep"}
     found.scratch = {a.scratch for a in step.accumulators if a.scratch}
     if isinstance(step, Gemm) and step.scratch:
@@ -135,7 +162,23 @@ def touches(step: Step) -> Touches:
     return found
 
 
-def statements(step: Step) -> Iterator[tuple[tuple[Stmt, ...], tuple[Extent, ...], int, bool]]:
+def _trips(loop: Repeat, table: Mapping[str, Buffer]) -> Touches:
+    """What all trips together touch: what is read may be read in any of them, after writes of earlier ones."""
+    found = Touches()
+    for part in (touches(step, table) for step in loop.steps):
+        for side, more, kind in ((found.reads, part.reads, "trip"), (found.writes, part.writes, "store")):
+            for name, of_name in more.items():
+                side.setdefault(name, []).extend(use._replace(kind=kind) for use in of_name)
+        found.keeps |= part.keeps
+        found.scratch |= part.scratch
+        found.fails |= part.fails
+    for read, written in loop.carries:
+        found.reads.setdefault(home(written, table), [])
+        found.writes.setdefault(read, [])
+    return found
+
+
+def statements(step: Kernel) -> Iterator[tuple[tuple[Stmt, ...], tuple[Extent, ...], int, bool]]:
     """The statement lists of a step in order: (statements, loops around them, phase, whether it is a body)."""
     if isinstance(step, Gemm):
         yield step.epilogue, (*step.batch, step.m, step.n), 1, True
@@ -147,7 +190,7 @@ def statements(step: Step) -> Iterator[tuple[tuple[Stmt, ...], tuple[Extent, ...
             yield phase.body, step.space, number, True
 
 
-def uses(step: Step) -> Iterator[Use]:
+def uses(step: Kernel) -> Iterator[Use]:
     """Every access of a step, in the order of its statements."""
     if isinstance(step, Gemm):
         for position, term in enumerate(step.terms):
@@ -237,7 +280,7 @@ def same_element(first: Use, then: Use) -> bool:
     touches no element twice, and `first` stands in an earlier phase or earlier in the same list.
     """
     return (
-        "operand" not in (first.kind, then.kind)
+        {first.kind, then.kind}.isdisjoint(("operand", "trip"))
         and first.space == then.space
         and (first.phase, first.body, first.position) < (then.phase, then.body, then.position)
         and not first.access.index

@@ -3,7 +3,8 @@
 Comes in: a Program. Goes out: nothing, or a ProgramError that names the buffer. Laws: buffers, steps and
 dimensions share one name space of C identifiers; shapes use the program's dimensions; the slots of each
 role are 0, 1, … and their buffers have the types that callers are told; an input or state is taken over
-by at most one output, of its own type; the loss is an output of one element.
+by at most one output, of its own type; a slice has the type of a row of its outer buffer; the loss is an output
+of one element.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from .cexpr import DTYPES, identifier
 from .errors import ProgramError
-from .program import Array, Buffer, Dim, Extent, Program
+from .program import Array, Buffer, Dim, Extent, Program, kernels, loops
 from .show import show_extent, show_shape
 
 
@@ -27,6 +28,7 @@ def check_boundary(program: Program) -> None:
     _extents(program)
     _slots(program)
     _aliases(program.buffers, program.table)
+    _slices(program)
     if program.loss is not None:
         loss = program.table.get(program.loss)
         if loss is None or loss.role != "output" or any(n != 1 for n in loss.shape):
@@ -51,7 +53,8 @@ def _names(program: Program) -> None:
     if identifier(program.name) != program.name:
         raise ProgramError(f"the program's name {program.name!r} is not a C identifier")
     seen: set[str] = set()
-    for name in (item.name for items in (program.dims, program.buffers, program.steps) for item in items):
+    steps = (*kernels(program.steps), *loops(program.steps))
+    for name in (item.name for items in (program.dims, program.buffers, steps) for item in items):
         if identifier(name) != name:
             raise ProgramError(f"the name {name!r} is not a C identifier")
         if name in seen:
@@ -73,14 +76,15 @@ def _extents(program: Program) -> None:
 
 
 def _slots(program: Program) -> None:
-    """An output that takes over a buffer may do without a slot; work and row buffers have none."""
+    """An output that takes over a buffer may do without a slot; work and row buffers and slices have none."""
     told: dict[str, tuple[Array, ...]]
-    told = {"input": program.inputs, "output": program.outputs, "state": program.state, "work": (), "row": ()}
+    told = {"input": program.inputs, "output": program.outputs, "state": program.state}
+    told |= {"work": (), "row": (), "slice": ()}
     slots: dict[str, list[int]] = {role: [] for role in told}
     for buffer in program.buffers:
         if buffer.role not in told:
             raise ProgramError(f"{buffer.name!r} has the unknown role {buffer.role!r}")
-        if buffer.slot != -1 or not (buffer.alias or buffer.role in ("work", "row")):
+        if buffer.slot != -1 or not (buffer.alias or buffer.role in ("work", "row", "slice")):
             slots[buffer.role].append(buffer.slot)
     for role, arrays in told.items():
         wanted = list(range(len(arrays)))
@@ -99,7 +103,7 @@ def _slots(program: Program) -> None:
 def _aliases(buffers: Sequence[Buffer], table: Mapping[str, Buffer]) -> None:
     taken: set[str] = set()
     for buffer in buffers:
-        if buffer.alias is None:
+        if buffer.alias is None or buffer.role == "slice":
             continue
         target = table.get(buffer.alias)
         if buffer.role != "output" or target is None or target.role not in ("input", "state"):
@@ -109,3 +113,22 @@ def _aliases(buffers: Sequence[Buffer], table: Mapping[str, Buffer]) -> None:
         if target.name in taken:
             raise ProgramError(f"{buffer.name!r} takes over {target.name!r}, which another output takes over")
         taken.add(target.name)
+
+
+def _slices(program: Program) -> None:
+    """Each slice moves with one loop, and has the type of a row."""
+    table, named = program.table, [name for loop in loops(program.steps) for name in loop.slices]
+    slices = [buffer for buffer in program.buffers if buffer.role == "slice"]
+    if wrong := set(named) - {buffer.name for buffer in slices}:
+        raise ProgramError(f"a loop names {min(wrong)!r} as a slice, which is none")
+    for buffer in slices:
+        if named.count(buffer.name) != 1:
+            raise ProgramError(f"the slice {buffer.name!r} is named by {named.count(buffer.name)} loops, not by one")
+        outer = table.get(buffer.alias or "")
+        if outer is None or outer.role == "row":
+            raise ProgramError(f"{buffer.name!r} is a slice of {buffer.alias!r}, which is no array")
+        if not outer.shape or (outer.dtype, outer.shape[1:]) != (buffer.dtype, buffer.shape):
+            raise ProgramError(
+                f"the slice {buffer.name!r} is {buffer.dtype}{show_shape(buffer.shape)}, but {outer.name!r} is"
+                f" {outer.dtype}{show_shape(outer.shape)}"
+            )

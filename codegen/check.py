@@ -4,7 +4,8 @@ Comes in: a Program from `gtensor.lower` or written by hand. Goes out: nothing, 
 Laws: the boundary is sound (`boundary.py`); variables are C identifiers (with a mark perhaps that the C
 does not show, as in `x'2`), defined before use in the scopes of `Phase`, and dtypes agree; every access
 stays inside its buffer; a buffer is written before it is read, and an input only if an output takes it
-over; inside a step no statement sees what the documented order of rows and phases leaves open.
+over; inside a step no statement sees what the documented order of rows and phases leaves open; the laws of
+loops are in `trips.py`.
 
 Run-time indices. A variable may index if its range is known: it is a Counter, the position found by
 argmax or argmin over a row of constant length, a variable that passed a Check before in its scope, a copy
@@ -16,8 +17,8 @@ lets a step check the labels first and donated memory be written later.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import prod
 
 from .access import KINDS, Bounds, Use, apart, inside, same_element, touches, whole, within_row
@@ -33,17 +34,21 @@ from .program import (
     Counter,
     Extent,
     Gemm,
+    Kernel,
     Load,
     Program,
     Reduce,
+    Repeat,
     RowKernel,
     Step,
     Stmt,
     Store,
     Term,
+    home,
     upper,
 )
 from .show import show_shape, show_statement
+from .trips import Known, enter, leave
 
 _INTEGERS = ("i32", "i64", "u8")
 _POSITIONS = ("argmax", "argmin")
@@ -74,25 +79,22 @@ def check(program: Program) -> None:
     gtensor.codegen.errors.ProgramError: k0: f32 a = x[i0]: reads outside 'x' of shape [8]
     """
     check_boundary(program)
-    state = _Program(program, program.table)
-    for step in program.steps:
-        _Step(state, step).check()
+    state = Known(program, program.table)
+    _steps(state, program.steps)
     for buffer in program.buffers:
         if buffer.role == "output" and buffer.name not in state.written:
             raise ProgramError(f"output {buffer.name!r} is never written")
 
 
-@dataclass
-class _Program:
-    """The program, and what is known of its buffers after the steps checked so far."""
-
-    program: Program
-    table: dict[str, Buffer]
-    written: set[str] = field(default_factory=set)
-    overwritten: set[str] = field(default_factory=set)
-    bounds: dict[str, Bounds] = field(default_factory=dict)
-    rows: dict[str, str] = field(default_factory=dict)
-    scratch: set[str] = field(default_factory=set)
+def _steps(state: Known, steps: Iterable[Step]) -> None:
+    """The laws of these steps; those of a loop are checked as those of any one trip."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            before = enter(state, step)
+            _steps(state, step.steps)
+            leave(state, step, before)
+        else:
+            _Step(state, step).check()
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class _Value:
 class _Step:
     """One step, statement after statement."""
 
-    def __init__(self, state: _Program, step: Step) -> None:
+    def __init__(self, state: Known, step: Kernel) -> None:
         self.state, self.step = state, step
         touched = touches(step)
         self.taken = {*touched.names(), *(dim.name for dim in state.program.dims)}
@@ -234,6 +236,8 @@ class _Step:
             raise self.fail(f"{verb} outside {buffer.name!r} of shape {show_shape(buffer.shape)}")
         if buffer.role == "row":
             self.row_buffer(use)
+        if buffer.role == "slice" and buffer.name not in self.state.slices:
+            raise self.fail(f"{buffer.name!r} is a slice of no loop around this step")
         if buffer.name in self.scratch or buffer.name in self.state.scratch:
             raise self.fail(f"{buffer.name!r} is scratch memory of a step")
         uses.setdefault(buffer.name, []).append(use)
@@ -260,8 +264,12 @@ class _Step:
     def write(self, access: Access, text: str, uses: dict[str, list[Use]]) -> _Value:
         """A store or accumulation of a value of the buffer's dtype."""
         buffer = self.access(access, KINDS[type(self.stmt)], uses)
-        if buffer.role in ("input", "state") and all(b.alias != buffer.name for b in self.state.program.buffers):
-            raise self.fail(f"writes the {buffer.role} {buffer.name!r}, which no output takes over")
+        role = self.state.table[home(buffer.name, self.state.table)].role
+        if role in ("input", "state"):
+            if self.state.depth:
+                raise self.fail(f"writes the {role} {buffer.name!r} in a loop")
+            if all(b.alias != buffer.name for b in self.state.program.buffers):
+                raise self.fail(f"writes the {role} {buffer.name!r}, which no output takes over")
         return self.value(text, buffer.dtype)
 
     def load(self, stmt: Load) -> None:
@@ -402,7 +410,7 @@ class _Step:
                         raise self.fail(f"writes elements of {name!r} that the same phase writes too", late.source)
 
     def ready(self, name: str) -> bool:
-        return name in self.state.written or self.state.table[name].role in ("input", "state")
+        return self.state.ready(name)
 
     def conclude(self) -> None:
         """What holds of the buffers after the step."""

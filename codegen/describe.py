@@ -12,7 +12,7 @@ from typing import Any
 from .cexpr import SIZES
 from .ctext import extent, packed, size, string
 from .memory import Plan
-from .program import Array, Buffer, Dim, Extent, Gemm, Program, Step, upper
+from .program import Array, Buffer, Dim, Extent, Gemm, Kernel, Program, upper
 from .signature import Signature, touched
 
 
@@ -21,7 +21,7 @@ def shape_text(array: Array | Buffer) -> str:
     return f"{array.dtype}[{', '.join(extent(n) for n in array.shape)}]"
 
 
-def shapes(original: Step, step: Step, signature: Signature, table: Mapping[str, Buffer]) -> list[str]:
+def shapes(original: Kernel, step: Kernel, signature: Signature, table: Mapping[str, Buffer]) -> list[str]:
     """The loops and the arrays of a kernel: `(32, 10): x f32[32, 10] -> y f32[32, 10]`.
 
     The loops are those of the original step, the arrays those that the simplified one still touches.

@@ -15,11 +15,11 @@ from typing import Any
 from . import gemm, nest, rows
 from .body import Body
 from .cexpr import DTYPES, identifier
-from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, string, wrapped
+from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, size, string, wrapped
 from .describe import description, shape_text, shapes
 from .memory import Place, Plan
-from .program import Buffer, Dim, Extent, Gemm, Reduce, RowKernel, Step
-from .signature import Signature, signature
+from .program import Buffer, Dim, Extent, Gemm, Kernel, Reduce, Repeat, RowKernel, Step, home, kernels
+from .signature import Param, Signature, signature
 from .target import Target
 from .tiles import families
 
@@ -67,11 +67,11 @@ class _Function:
     """A kernel function, and the steps that it serves beside its first."""
 
     name: str
-    step: Step
+    step: Kernel
     signature: Signature
     body: Body
     shapes: list[str]
-    also: list[Step] = field(default_factory=list)
+    also: list[Kernel] = field(default_factory=list)
 
     @property
     def result(self) -> str:
@@ -130,6 +130,26 @@ class _Call:
         return args + ["args"] * sig.fails + ["args->blas"] * sig.blas
 
 
+@dataclass(frozen=True)
+class _Loop:
+    """A loop of the entry, with something in it."""
+
+    repeat: Repeat
+    items: list[_Call | _Loop]
+
+
+_Item = _Call | _Loop
+
+
+def _calls(items: Iterable[_Item]) -> Iterator[_Call]:
+    """The calls in order, those in loops once."""
+    for item in items:
+        if isinstance(item, _Loop):
+            yield from _calls(item.items)
+        else:
+            yield item
+
+
 def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
     """The C of a planned program for a target; `timed` adds the clock of gt_time.h around each kernel."""
     told = description(plan)
@@ -139,13 +159,14 @@ def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
     names = Names(LIBRARY, (dim.name for dim in program.dims))
     frame = {part: names.new(f"{title}_{part}") for part in _FRAME}
     count = Dim(COUNT, names.new("count"), 2**62)
-    functions, calls = _functions(plan, target, names, count)
+    functions, found = _functions(plan, target, names, count)
+    items = _items(program.steps, found)
     groups = _units(functions)
     alone = len(groups) == 1
     if not alone:
         for function in functions:
             function.name = names.new(f"{title}_{function.name}")
-    parts, entry = _entry(plan, calls, names, title, timed)
+    parts, entry = _entry(plan, items, names, title, timed)
     needs_blas = any(function.signature.blas for function in functions)
     module = {
         "title": string(program.name),
@@ -159,7 +180,7 @@ def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
         "kernels": groups[0] if alone else [],
         "module": True,
         "alone": alone,
-        "timed": [string(item.function.name) for item in calls] if timed else [],
+        "timed": [string(item.function.name) for item in _calls(items)] if timed else [],
         **_prelude(groups[0] if alone else [], target),
         **told,
     }
@@ -197,13 +218,14 @@ def _with_dim_names(plan: Plan) -> Plan:
 # ---- kernels ----------------------------------------------------------------------------------------------
 
 
-def _functions(plan: Plan, target: Target, names: Names, count: Dim) -> tuple[list[_Function], list[_Call]]:
-    """A function per kernel, equal ones once, and the calls in order. A step that touches nothing is left out."""
+def _functions(plan: Plan, target: Target, names: Names, count: Dim) -> tuple[list[_Function], dict[str, _Call]]:
+    """A function per kernel, equal ones once, and the calls by kernel. A kernel that touches nothing is left out."""
     table = plan.program.table
     found: dict[Hashable, _Function] = {}
-    calls: list[_Call] = []
-    simplified = [_simplified(step, table, plan.places) for step in plan.program.steps]
-    for original, (step, length) in zip(plan.program.steps, _of_any_length(simplified, plan, count), strict=True):
+    calls: dict[str, _Call] = {}
+    originals = list(kernels(plan.program.steps))
+    simplified = [_simplified(step, table, plan.places) for step in originals]
+    for original, (step, length) in zip(originals, _of_any_length(simplified, plan, count), strict=True):
         own = signature(step, table, plan.places)
         if not own.params:
             continue
@@ -214,18 +236,18 @@ def _functions(plan: Plan, target: Target, names: Names, count: Dim) -> tuple[li
             found[own.key] = function
         else:
             function.also.append(step)
-        calls.append(_Call(function, own, length))
+        calls[original.name] = _Call(function, own, length)
     return list(found.values()), calls
 
 
-def _of_any_length(steps: Sequence[Step], plan: Plan, count: Dim) -> list[tuple[Step, Extent]]:
+def _of_any_length(steps: Sequence[Kernel], plan: Plan, count: Dim) -> list[tuple[Kernel, Extent]]:
     """The steps with their lengths; single loops that differ in nothing but length take it as a parameter, `count`.
 
     An optimizer's update of parameters of many shapes is then one function.
     """
     table = plan.program.table
     found: dict[Hashable, list[int]] = {}
-    out: list[tuple[Step, Extent]] = [(step, 0) for step in steps]
+    out: list[tuple[Kernel, Extent]] = [(step, 0) for step in steps]
     for number, step in enumerate(steps):
         if isinstance(step, RowKernel) and _is_plain_loop(step):
             general = replace(step, space=(count,))
@@ -246,13 +268,13 @@ def _is_plain_loop(kernel: RowKernel) -> bool:
     return not phase.head and not any(isinstance(stmt, Reduce) for stmt in phase.body)
 
 
-def _simplified(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Step:
+def _simplified(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Kernel:
     if isinstance(step, Gemm):
         return nest.gemm_statements(step, places.__getitem__)
     return nest.row_kernel(step, table, places.__getitem__)
 
 
-def _write(step: Step, own: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
+def _write(step: Kernel, own: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     if isinstance(step, Gemm):
         return gemm.write(step, own, table, target)
     return rows.write(step, own, table, target)
@@ -278,22 +300,49 @@ def _declarations(functions: Iterable[_Function]) -> list[str]:
 # ---- the entry --------------------------------------------------------------------------------------------
 
 
-def _entry(plan: Plan, calls: list[_Call], names: Names, title: str, timed: bool) -> tuple[list[dict[str, str]], str]:
+def _items(steps: Iterable[Step], calls: Mapping[str, _Call]) -> list[_Item]:
+    """The steps as calls and loops, without loops that do nothing."""
+    found: list[_Item] = []
+    for step in steps:
+        if not isinstance(step, Repeat):
+            found += [calls[step.name]] if step.name in calls else []
+        elif inner := _items(step.steps, calls):
+            found.append(_Loop(step, inner))
+    return found
+
+
+def _entry(plan: Plan, items: list[_Item], names: Names, title: str, timed: bool) -> tuple[list[dict[str, str]], str]:
     """The functions that parts of a long step become, and the inside of the entry."""
     parts: list[dict[str, str]] = []
     entry = _Entry(plan, names, timed)
     entry.test_dims()
-    if len(calls) <= 2 * PART_CALLS:
-        entry.calls(calls)
+    if len(list(_calls(items))) <= 2 * PART_CALLS:
+        entry.all(items)
     else:
         entry.code.add("int32_t code;")
-        for first in range(0, len(calls), PART_CALLS):
+        first = 0
+        for group in _grouped(items):
             part = _Entry(plan, names, timed)
-            part.calls(calls[first : first + PART_CALLS], first)
+            part.all(group, first)
+            first += len(list(_calls(group)))
             parts.append({"name": names.new(f"{title}_part_{len(parts) + 1}"), "body": part.end()})
             entry.run(parts[-1]["name"], ["args"], fails=True)
     entry.loss()
     return parts, entry.end()
+
+
+def _grouped(items: Sequence[_Item]) -> list[list[_Item]]:
+    """The items in groups of at most PART_CALLS calls; a loop of more is a group of its own."""
+    groups: list[list[_Item]] = []
+    room = 0
+    for item in items:
+        count = len(list(_calls([item])))
+        if count > room or not groups:
+            groups.append([])
+            room = PART_CALLS
+        groups[-1].append(item)
+        room -= count
+    return groups
 
 
 class _Entry:
@@ -306,6 +355,9 @@ class _Entry:
         self.names.push()
         self.code = Code()
         self._pointers: dict[str, str] = {}
+        self._consts: set[str] = set()
+        self._clock = ""
+        self._number = 0
         self._blocks: dict[str, str] = {}
         self._known: set[int] = set()
 
@@ -323,24 +375,77 @@ class _Entry:
             self.code.add(f"if ({dim.name} < 0 || {dim.name} > {dim.bound})")
             self.code.add("    return GT_ERR_ABI;")
 
-    def calls(self, calls: Sequence[_Call], first: int = 0) -> None:
+    def all(self, items: Sequence[_Item], first: int = 0) -> None:
         """Fetch what the calls need, then call; `first` is the number of the first."""
-        self._dims(sorted({dim for item in calls for dim in item.dims}, key=lambda dim: dim.index))
+        table, calls = self.plan.program.table, list(_calls(items))
+        dims = {dim for item in calls for dim in item.dims} | set(self._dims_of_loops(items))
+        self._dims(sorted(dims, key=lambda dim: dim.index))
         params = [param for item in calls for param in item.signature.params]
-        self._fetch({param.buffers[0] for param in params}, {p.buffers[0] for p in params if not p.const})
+        wanted, written = ({home(name, table) for name in names} for names in _named(params))
+        self._fetch(wanted, written)
         if any(item.signature.fails for item in calls):
             self.code.add("int32_t code;")
         if calls:
             self.code.add("")
-        clock = self.names.new("clock") if self.timed and calls else ""
-        if clock:
-            self.code.add(f"double {clock};")
-        for number, item in enumerate(calls, first):
-            if clock:
-                self.code.add(f"{clock} = gt_time_now();")
+        self._number = first
+        if self.timed and calls:
+            self._clock = self.names.new("clock")
+            self.code.add(f"double {self._clock};")
+        self._items(items)
+
+    def _items(self, items: Iterable[_Item]) -> None:
+        for item in items:
+            if isinstance(item, _Loop):
+                self._loop(item)
+                continue
+            if self._clock:
+                self.code.add(f"{self._clock} = gt_time_now();")
             self.run(item.function.name, item.args(self._pointers), item.signature.fails)
-            if clock:
-                self.code.add(f"gt_time_note({number}, {clock});")
+            if self._clock:
+                self.code.add(f"gt_time_note({self._number}, {self._clock});")
+            self._number += 1
+
+    def _loop(self, loop: _Loop) -> None:
+        """The trips of a loop: the pointers of its slices, then its calls."""
+        repeat = loop.repeat
+        self.names.push()
+        counter, count = self.names.new("t"), extent(repeat.count)
+        for line in block_comment(wrapped([f"loop: {' '.join(repeat.comment) or repeat.name}"])):
+            self.code.add(line)
+        forward = f"{counter} = 0; {counter} < {count}; ++{counter}"
+        self.code.open(f"for (int64_t {f'{counter} = {count}; {counter}-- > 0;' if repeat.reverse else forward})")
+        self._slices(loop, counter)
+        self._items(loop.items)
+        self.code.close()
+        self.names.pop()
+
+    def _slices(self, loop: _Loop, counter: str) -> None:
+        """Declare a pointer for each slice that a call in the loop, or a slice of a loop inside it, starts from."""
+        table = self.plan.program.table
+        wanted, _ = _named(param for item in _calls(loop.items) for param in item.signature.params)
+        for name in list(wanted):
+            while table[name].role == "slice":
+                wanted.add(name)
+                name = str(table[name].alias)
+        for buffer in self.plan.program.buffers:
+            if buffer.name in wanted and buffer.name in loop.repeat.slices:
+                outer, row = str(buffer.alias), size(buffer.shape)
+                const = "const " if outer in self._consts else ""
+                if const:
+                    self._consts.add(buffer.name)
+                pointer = self._pointers[buffer.name] = self.names.new(buffer.name)
+                place = self._pointers[outer] + (f" + {counter}" if row == "1" else f" + {row} * {counter}")
+                self.code.add(f"{const}{DTYPES[buffer.dtype]} *{pointer} = {place};", shape_text(buffer))
+
+    def _dims_of_loops(self, items: Iterable[_Item]) -> Iterator[Dim]:
+        """The run-time dimensions that the trips and the rows of slices name."""
+        for item in items:
+            if isinstance(item, _Loop):
+                shapes = [self.plan.program.buffer(name).shape for name in item.repeat.slices]
+                for found in (item.repeat.count, *(n for shape in shapes for n in shape)):
+                    if isinstance(found, Dim):
+                        yield Dim(found.index, found.name, found.bound)
+                yield from self._dims_of_loops(item.items)
 
     def run(self, function: str, args: list[str], fails: bool) -> None:
         """Call one function; leave if it fails."""
@@ -374,6 +479,8 @@ class _Entry:
                 self.code.add(f"unsigned char *{self._blocks[place.block]} = args->{place.block};")
             name = self._pointers[buffer.name] = self.names.new(buffer.name)
             const = "const " if place.block == "in" and buffer.name not in written else ""
+            if const:
+                self._consts.add(buffer.name)
             self.code.add(f"{const}{ctype} *{name} = {self._source(place, ctype, bool(const))};", shape_text(buffer))
 
     def _source(self, place: Place, ctype: str, const: bool) -> str:
@@ -385,6 +492,12 @@ class _Entry:
 
 
 _BLOCKS = ("in", "out", "state", "work")
+
+
+def _named(params: Iterable[Param]) -> tuple[set[str], set[str]]:
+    """The buffers that the caller's arguments are named after, and those of them that are written."""
+    found = list(params)
+    return {param.buffers[0] for param in found}, {param.buffers[0] for param in found if not param.const}
 
 
 # ---- text -------------------------------------------------------------------------------------------------

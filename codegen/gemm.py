@@ -15,7 +15,7 @@ from .body import Body, loop, mentions
 from .cexpr import DTYPES, literal
 from .ctext import FLOATS, VARIABLES, affine, call, extent
 from .nest import gemm_axes
-from .program import Access, Buffer, Dim, Extent, Gemm, Program, Store, Term, upper
+from .program import Access, Buffer, Dim, Extent, Gemm, Program, Store, Term, kernels, upper, with_kernels
 from .signature import Signature
 from .target import Target
 from .tiles import Tile, full_tile
@@ -32,7 +32,7 @@ def prepare(program: Program, target: Target, blas: bool) -> Program:
     """The program with simpler products, the big ones sent to BLAS if there is one."""
     table = program.table
     added: list[Buffer] = []
-    steps = list(program.steps)
+    steps = list(kernels(program.steps))
     for place, step in enumerate(steps):
         if not isinstance(step, Gemm):
             continue
@@ -45,7 +45,7 @@ def prepare(program: Program, target: Target, blas: bool) -> Program:
                 added.append(table[name])
                 gemm = replace(gemm, scratch=name)
         steps[place] = gemm
-    return replace(program, steps=tuple(steps), buffers=(*program.buffers, *added))
+    return replace(program, steps=with_kernels(program.steps, steps), buffers=(*program.buffers, *added))
 
 
 def _free(name: str, table: Mapping[str, Buffer]) -> str:

@@ -13,6 +13,10 @@ every read of the old one is the read of the element that the same run of the lo
 memory of an input or state passes to the output that takes it over by the same rule. So `emit` must see
 buffers of equal places as one memory: no `restrict`, and no partial sums of a product in the target of
 its epilogue. An output that lies on an input has the place of the input.
+
+Loops. What one trip alone uses lives within the trip; what is also used outside the loop lives through all
+trips. Carries become copies at the end of the trip; what is carried lies on what it is carried to, and the
+copy is left out, where `may_take_over` holds and nothing in the trip reads the old value afterwards.
 """
 
 from __future__ import annotations
@@ -29,17 +33,36 @@ from .extent import ALIGN as ALIGN
 from .extent import aligned
 from .extent import nbytes as nbytes
 from .extent import state_layout as state_layout
-from .program import Access, Buffer, Extent, Load, Phase, Program, RowKernel, Step, Store, scaled, upper
+from .program import (
+    Access,
+    Buffer,
+    Extent,
+    Load,
+    Phase,
+    Program,
+    Repeat,
+    RowKernel,
+    Step,
+    Store,
+    kernels,
+    loops,
+    scaled,
+    upper,
+)
 from .show import show_shape, show_table
 
 
 @dataclass(frozen=True)
 class Place:
-    """`block` is `in`, `out`, `state` or `work`; `slot` counts in/out pointers; `offset` is in bytes (state, work)."""
+    """`block` is `in`, `out`, `state` or `work`; `slot` counts in/out pointers; `offset` is in bytes (state, work).
+
+    The place of a slice is the place of its outermost buffer and the names of the `loops` that move it, outermost first.
+    """
 
     block: str
     slot: int
     offset: int = 0
+    loops: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,28 +88,122 @@ def plan(program: Program) -> Plan:
     >>> planned.places["y"], planned.program.steps, planned.work_bytes
     (Place(block='in', slot=0, offset=0), (), 0)
     """
-    touched = [touches(step) for step in program.steps]
+    table = program.table
+    taken = {item.name for items in (program.buffers, program.dims) for item in items}
+    taken |= {step.name for step in (*kernels(program.steps), *loops(program.steps))}
+    steps = [_with_copies(step, table, taken) for step in program.steps]
+    touched = [touches(step, table) for step in steps]
     order, direct = arrange(program, touched)
-    steps = [program.steps[number] for number in order]
+    steps = [steps[number] for number in order]
     touched = [touched[number] for number in order]
-    late = [b for b in program.buffers if b.alias is not None and b.name not in direct]
-    taken = {item.name for items in (program.buffers, program.steps, program.dims) for item in items}
+    late = [b for b in program.buffers if b.role == "output" and b.alias is not None and b.name not in direct]
     for buffer in late:
         if not any(buffer.alias in step.writes for step in touched):
-            steps.append(_copy(buffer, taken))
-            touched.append(touches(steps[-1]))
-    arena = [b for b in program.buffers if b.role in ("work", "row")] + late
-    offsets, work_bytes = _arena(arena, touched)
+            comment = f"{buffer.alias} = {buffer.name}, now that nothing can fail and nothing reads the old value"
+            steps.append(_copy(buffer, str(buffer.alias), f"copy_{buffer.name}", comment, taken))
+    line = _in_line(steps, table)
+    lives = line.lifetimes()
+    carried = _carried_in_place(line, lives, table)
+    arena = [b for b in program.buffers if b.role in ("work", "row") and b.name not in carried] + late
+    offsets, work_bytes = _arena(arena, line.steps, lives)
     state_offsets, state_bytes = state_layout(program.state)
     places = {name: Place("work", -1, offset) for name, offset in offsets.items()}
-    table = program.table
     for buffer in program.buffers:
-        if buffer.name not in places:
+        if buffer.role != "slice" and buffer.name not in places and buffer.name not in carried:
             places[buffer.name] = _fixed(table[buffer.alias] if buffer.alias else buffer, state_offsets)
-    kept = tuple(step for step in steps if not _moves_nothing(step, places))
+    for written, read in carried.items():
+        places[written] = places[read]
+    for loop in loops(steps):
+        for name in loop.slices:
+            outer = places[str(table[name].alias)]
+            places[name] = replace(outer, loops=(*outer.loops, loop.name))
+    kept = _that_move(steps, places)
     if kept != program.steps:
         program = replace(program, steps=kept)
     return Plan(program, places, work_bytes, state_bytes, state_offsets)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What the kernels touch, in a row. `loops` are the places before and after the trips of each loop, left empty."""
+
+    steps: list[Touches]
+    loops: list[tuple[int, int, Repeat]]
+
+    def lifetimes(self) -> dict[str, tuple[int, int]]:
+        """The first and the last place of each buffer; what is used in a loop and outside lives through the loop."""
+        lives = lifetimes(self.steps)
+        for start, end, _ in reversed(self.loops):
+            for name in {name for step in self.steps[start:end] for name in step.names()}:
+                first, last = lives[name]
+                if first < start or last > end:
+                    lives[name] = min(first, start), max(last, end)
+        return lives
+
+    def numbers(self) -> list[int]:
+        """The number of the kernel at each place; before a loop that of its first one, after it that of its last."""
+        empty = {place for start, end, _ in self.loops for place in (start, end)}
+        ends = {end for _, end, _ in self.loops}
+        before = list(accumulate((place not in empty for place in range(len(self.steps))), initial=0))
+        return [before[place] - (place in ends) for place in range(len(self.steps))]
+
+
+def _in_line(steps: Sequence[Step], table: Mapping[str, Buffer]) -> _Line:
+    """The kernels of the steps; a loop stands in `loops` before those inside it."""
+    line = _Line([], [])
+
+    def add(step: Step) -> None:
+        if not isinstance(step, Repeat):
+            line.steps.append(touches(step, table))
+            return
+        start, place = len(line.steps), len(line.loops)
+        line.steps.append(Touches())
+        for inner in step.steps:
+            add(inner)
+        line.loops.insert(place, (start, len(line.steps), step))
+        line.steps.append(Touches())
+
+    for step in steps:
+        add(step)
+    return line
+
+
+def _carried_in_place(
+    line: _Line, lives: Mapping[str, tuple[int, int]], table: Mapping[str, Buffer]
+) -> dict[str, str]:
+    """What is carried -> the buffer that it is carried to, where it may lie on it; those of outer loops first."""
+    found: dict[str, str] = {}
+    for start, end, loop in line.loops:
+        for read, written in loop.carries:
+            born, last = lives[written]
+            if (
+                table[written].role == "work"
+                and written not in found
+                and start < born <= last < end
+                and not any(read in step.reads for step in line.steps[born + 1 : end])
+                and may_take_over(line.steps[born], read, written)
+            ):
+                found[written] = read
+    return found
+
+
+def _with_copies(step: Step, table: Mapping[str, Buffer], taken: set[str]) -> Step:
+    """A loop whose carries are copies at the end of its steps too."""
+    if not isinstance(step, Repeat):
+        return step
+    steps = [_with_copies(inner, table, taken) for inner in step.steps]
+    for read, written in step.carries:
+        steps.append(_copy(table[written], read, f"carry_{read}", f"{read} = {written}, for the next trip", taken))
+    return replace(step, steps=tuple(steps))
+
+
+def _that_move(steps: Sequence[Step], places: Mapping[str, Place]) -> tuple[Step, ...]:
+    """The steps but for those that move nothing; in loops, copies stand for the carries."""
+    return tuple(
+        replace(step, steps=_that_move(step.steps, places), carries=()) if isinstance(step, Repeat) else step
+        for step in steps
+        if not _moves_nothing(step, places)
+    )
 
 
 def lifetimes(steps: Sequence[Touches]) -> dict[str, tuple[int, int]]:
@@ -110,16 +227,15 @@ def _fixed(home: Buffer, state_offsets: Sequence[int]) -> Place:
     return Place({"input": "in", "output": "out"}[home.role], home.slot)
 
 
-def _copy(buffer: Buffer, taken: set[str]) -> RowKernel:
-    """The step that copies an output to the memory it takes over; its name joins `taken`."""
+def _copy(buffer: Buffer, target: str, hint: str, comment: str, taken: set[str]) -> RowKernel:
+    """The step that copies a buffer to another of its type; its name joins `taken`."""
     space = buffer.shape or (1,)
     if sum(not isinstance(extent, int) for extent in space) <= 1:
         space = (_product(space),)
     strides, var = contiguous(space), _fresh("x", taken)
     load = Load(var, buffer.dtype, Access(buffer.name, strides))
-    store = Store(Access(str(buffer.alias), strides), var)
-    comment = f"{buffer.alias} = {buffer.name}, now that nothing can fail and nothing reads the old value"
-    name = _fresh(f"copy_{buffer.name}", taken)
+    store = Store(Access(target, strides), var)
+    name = _fresh(hint, taken)
     taken.add(name)
     return RowKernel(name, space, (Phase(body=(load, store)),), comment=(comment,))
 
@@ -180,9 +296,11 @@ def _successors(
     return before
 
 
-def _arena(arena: Sequence[Buffer], steps: Sequence[Touches]) -> tuple[dict[str, int], int]:
+def _arena(
+    arena: Sequence[Buffer], steps: Sequence[Touches], lives: Mapping[str, tuple[int, int]]
+) -> tuple[dict[str, int], int]:
     """Offsets of the buffers of the arena, and its bytes: best fit, step after step, large buffers first."""
-    buffers, lives = {b.name: b for b in arena}, lifetimes(steps)
+    buffers = {b.name: b for b in arena}
     before = _successors(buffers, steps, lives)
     ends = {name: lives[name][1] for name in buffers if name in lives}
     for new in sorted(before, key=lambda name: -lives[name][0]):
@@ -248,21 +366,23 @@ def show_plan(plan: Plan) -> str:
     w_new   [8, 8]   f32      256  state 0    2      over w
     ```
     """
-    program, lives = plan.program, lifetimes([touches(step) for step in plan.program.steps])
+    program, line = plan.program, _in_line(plan.program.steps, plan.program.table)
+    lives, numbers = line.lifetimes(), line.numbers()
     reused = _reused(plan, lives)
     rows = [("buffer", "shape", "dtype", "bytes", "place", "steps", "")]
     for buffer in program.buffers:
         place, life = plan.places[buffer.name], lives.get(buffer.name)
         where = f"{place.block} {place.offset if place.block in ('work', 'state') else place.slot}"
-        steps = "-" if life is None else "-".join(str(step) for step in dict.fromkeys(life))
+        where += "".join(f", a row per trip of {loop}" for loop in place.loops)
+        steps = "-" if life is None else "-".join(dict.fromkeys(str(numbers[place]) for place in life))
         over = reused.get(buffer.name, "")
         size = nbytes(buffer.shape, buffer.dtype)
         rows.append((buffer.name, show_shape(buffer.shape), buffer.dtype, str(size), where, steps, over))
     width = max(len(row[3]) for row in rows)
     lines = show_table([(*row[:3], row[3].rjust(width), *row[4:]) for row in rows])
-    arena = [b for b in program.buffers if plan.places[b.name].block == "work"]
+    arena = [b for b in program.buffers if plan.places[b.name].block == "work" and b.role != "slice"]
     apart = sum(map(_room, arena))
-    copied = [b.name for b in program.buffers if b.alias and plan.places[b.name].block == "work"]
+    copied = [b.name for b in arena if b.alias]
     lines += [
         "",
         f"arena: {plan.work_bytes} bytes, {apart} without reuse, {_peak(plan, lives)} alive at once",
@@ -281,10 +401,12 @@ def _reused(plan: Plan, lives: Mapping[str, tuple[int, int]]) -> dict[str, str]:
     for buffer in sorted(order, key=lambda b: lives[b.name][0]):
         place, size = plan.places[buffer.name], nbytes(buffer.shape, buffer.dtype)
         before = holders.get((place, size))
-        if before and size and lives[before][1] == lives[buffer.name][0]:
+        if before and size and lives[before][1] >= lives[buffer.name][0]:
             found[buffer.name] = f"over {before}"
-        holders[place, size] = buffer.name
-    homes = {b.name: f"over {b.alias}" for b in plan.program.buffers if b.alias and plan.places[b.name].block != "work"}
+        if not before or lives[before][1] <= lives[buffer.name][1]:
+            holders[place, size] = buffer.name
+    outputs = [b for b in plan.program.buffers if b.role == "output" and b.alias]
+    homes = {b.name: f"over {b.alias}" for b in outputs if plan.places[b.name].block != "work"}
     return {b.name: over for b in plan.program.buffers if (over := homes.get(b.name) or found.get(b.name))}
 
 
@@ -295,8 +417,8 @@ def _peak(plan: Plan, lives: Mapping[str, tuple[int, int]]) -> int:
     order = [b for b in plan.program.buffers if b.name in lives and plan.places[b.name].block == "work"]
     for buffer in sorted(order, key=lambda b: lives[b.name]):
         size, place = _room(buffer), plan.places[buffer.name]
-        first, last = lives[buffer.name]
-        first = max(first, ends.get((place.offset, size), -1) + 1)
+        before = ends.get((place.offset, size), -1)
+        first, last = max(lives[buffer.name][0], before + 1), max(lives[buffer.name][1], before)
         ends[place.offset, size] = last
         changes[first] = changes.get(first, 0) + size
         changes[last + 1] = changes.get(last + 1, 0) - size

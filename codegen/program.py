@@ -8,7 +8,8 @@ buffer, every value is written before it is read (`check.py`); a kernel may be e
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from .cexpr import Expr
 from .extent import Array as Array
@@ -25,8 +26,9 @@ class Buffer:
     `dtype` is a tag of `cexpr.DTYPES`. `role` is one of: `input` (read through `args->in[slot]`, never
     written unless an output aliases it), `output` (`args->out[slot]`), `state` (leaf `slot` of the
     resident block), `work` (placed in the arena by `memory.plan`), `row` (an arena buffer whose content
-    lives for one row of one kernel). An output with `alias` takes over the memory of that input or
-    state buffer (donation): it is the same storage under a second name.
+    lives for one row of one kernel), `slice` (in trip t of the loop that names it, row t of the outer
+    buffer `alias`, whose shape is one axis longer). An output with `alias` takes over the memory of that
+    input or state buffer (donation): it is the same storage under a second name.
     """
 
     name: str
@@ -206,7 +208,72 @@ class Gemm:
     route: str = "tile"
 
 
-Step = RowKernel | Gemm
+@dataclass(frozen=True)
+class Repeat:
+    """A loop: `steps` run `count` times (perhaps 0), one trip after another.
+
+    Trips are numbered t = 0 … count - 1 and run in this order, with `reverse` from the last to the first.
+    `slices` are the buffers of role `slice` that move with this loop: in trip t such a buffer is row t of
+    its outer buffer, which has `count` rows (or more, if it is no output). It is used by the steps of this loop
+    and of the loops inside it; its outer buffer is an input, state, output or work buffer, or a slice of a
+    loop around this one. A slice that is written is written in every trip, before it is read in the trip;
+    after the loop its outer buffer counts as written. Nothing in the loop touches that outer buffer otherwise.
+
+    `carries` are pairs (read, written): what the trip leaves in the second buffer is in the first one in the
+    next trip, and after the loop. The first is a work or output buffer which was written before the loop and
+    which no step of the loop writes; the second is a work buffer or slice of the same dtype and shape which
+    the trip writes. Contents move after all steps of the trip, in any order.
+
+    All else that a trip writes and reads is written earlier in the same trip; it cannot be read after the loop.
+    """
+
+    name: str
+    count: Extent
+    steps: tuple[Step, ...]
+    carries: tuple[tuple[str, str], ...] = ()
+    slices: tuple[str, ...] = ()
+    reverse: bool = False
+    comment: tuple[str, ...] = ()
+
+
+Kernel = RowKernel | Gemm
+"""What becomes a function of the C."""
+
+Step = Kernel | Repeat
+
+
+def kernels(steps: Iterable[Step]) -> Iterator[Kernel]:
+    """The kernels of the steps in order, those of loops once."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from kernels(step.steps)
+        else:
+            yield step
+
+
+def loops(steps: Iterable[Step]) -> Iterator[Repeat]:
+    """The loops of the steps in order, a loop before those inside it."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield step
+            yield from loops(step.steps)
+
+
+def with_kernels(steps: Iterable[Step], changed: Iterable[Kernel]) -> tuple[Step, ...]:
+    """The steps with other kernels, as many as `kernels` yields, in that order."""
+    rest = iter(changed)
+
+    def rebuilt(step: Step) -> Step:
+        return replace(step, steps=tuple(map(rebuilt, step.steps))) if isinstance(step, Repeat) else next(rest)
+
+    return tuple(map(rebuilt, steps))
+
+
+def home(name: str, table: Mapping[str, Buffer]) -> str:
+    """The buffer of which this one is a slice, or a slice of a slice; itself if it is none."""
+    while name in table and table[name].role == "slice":
+        name = table[name].alias or ""
+    return name
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from .program import (
     Phase,
     Program,
     Reduce,
+    Repeat,
     RowKernel,
     Step,
     Stmt,
@@ -62,7 +63,7 @@ def show(program: Program) -> str:
 
 def show_step(step: Step) -> str:
     """One step as a loop nest."""
-    lines = _gemm(step) if isinstance(step, Gemm) else _rows(step)
+    lines = _STEPS[type(step)](step)
     return "\n".join([lines[0], *(f"  # {line}" for line in step.comment), *lines[1:]])
 
 
@@ -115,7 +116,7 @@ def _buffers(program: Program) -> str:
             b.name,
             b.dtype + show_shape(b.shape),
             b.role + (f" {b.slot}" if b.slot >= 0 else ""),
-            f"over {b.alias}" if b.alias else "",
+            (f"of {b.alias}" if b.role == "slice" else f"over {b.alias}") if b.alias else "",
         )
         for b in program.buffers
     ]
@@ -142,6 +143,14 @@ def _phase(kernel: RowKernel, phase: Phase, pad: str) -> list[str]:
         lines.append(f"{pad}for i{len(kernel.space) - 1} < {show_extent(kernel.space[-1])}:")
         lines += [f"{pad}  {show_statement(stmt)}" for stmt in phase.body]
     return lines
+
+
+def _repeat(loop: Repeat) -> list[str]:
+    order = ", the last first" if loop.reverse else ""
+    lines = [f"{loop.name}: {show_extent(loop.count)} trips{order}"]
+    lines += [f"  slices {', '.join(loop.slices)}"] if loop.slices else []
+    lines += [f"  carry {read} = {written}" for read, written in loop.carries]
+    return lines + [f"  {line}" if line else "" for step in loop.steps for line in ["", *show_step(step).split("\n")]]
 
 
 def _gemm(gemm: Gemm) -> list[str]:
@@ -228,3 +237,5 @@ _STATEMENTS: Mapping[type, Callable[..., str]] = {
     Check: _check,
     Term: _term,
 }
+
+_STEPS: Mapping[type, Callable[..., list[str]]] = {RowKernel: _rows, Gemm: _gemm, Repeat: _repeat}

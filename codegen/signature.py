@@ -23,10 +23,10 @@ from .program import (
     Dim,
     Extent,
     Gemm,
+    Kernel,
     Load,
     Reduce,
     RowKernel,
-    Step,
     Stmt,
     Store,
 )
@@ -58,7 +58,7 @@ class Signature:
     key: Hashable
 
 
-def statements(step: Step) -> Iterator[Stmt]:
+def statements(step: Kernel) -> Iterator[Stmt]:
     """All statements of a step."""
     if isinstance(step, Gemm):
         yield from step.epilogue
@@ -68,12 +68,12 @@ def statements(step: Step) -> Iterator[Stmt]:
             yield from phase.body
 
 
-def local(step: Step, buffer: str, table: Mapping[str, Buffer]) -> bool:
+def local(step: Kernel, buffer: str, table: Mapping[str, Buffer]) -> bool:
     """Whether the running value of an accumulator lives in a variable of the kernel: its target is one element."""
     return one_element(table[buffer]) and any(a.buffer == buffer for a in step.accumulators)
 
 
-def touched(step: Step, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bool]]:
+def touched(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bool]]:
     """Every use of memory, in the order of the text: (buffer, whether it is written)."""
     if isinstance(step, Gemm):
         for term in step.terms:
@@ -92,7 +92,7 @@ def touched(step: Step, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bool
             yield accumulator.scratch, True
 
 
-def _extents(step: Step, table: Mapping[str, Buffer]) -> Iterator[Extent]:
+def _extents(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[Extent]:
     """Every extent that the text of the kernel names."""
     if isinstance(step, Gemm):
         yield from (*step.batch, step.m, step.n)
@@ -111,7 +111,7 @@ def _extents(step: Step, table: Mapping[str, Buffer]) -> Iterator[Extent]:
             yield from table[accumulator.buffer].shape
 
 
-def signature(step: Step, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Signature:
+def signature(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Signature:
     """The parameters of the function that a step becomes, what it only reads first, and its key."""
     buffers: dict[tuple[Place, str], dict[str, None]] = {}
     written: set[tuple[Place, str]] = set()
@@ -147,7 +147,7 @@ class _Key:
         self._table = table
         self._vars: dict[str, int] = {}
 
-    def step(self, step: Step) -> Hashable:
+    def step(self, step: Kernel) -> Hashable:
         """The key of a step."""
         shape: Hashable
         if isinstance(step, Gemm):

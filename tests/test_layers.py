@@ -23,7 +23,7 @@ LAYERS = {
     "C0": """codegen codegen.lazy codegen.extent codegen.program codegen.cexpr codegen.target codegen.errors
              codegen.options""",
     "C1": """codegen.access codegen.boundary codegen.check codegen.donate codegen.memory codegen.nest
-             codegen.show""",
+             codegen.show codegen.trips""",
     "C2": """codegen.ctext codegen.signature codegen.body codegen.rows codegen.tiles codegen.gemm
              codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi codegen.machine codegen.folder
              codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline codegen.library""",

@@ -28,7 +28,9 @@ from gtensor.codegen.program import (
     Load,
     Program,
     Reduce,
+    Repeat,
     RowKernel,
+    Step,
     Stmt,
     Store,
     upper,
@@ -56,13 +58,19 @@ class Run:
     """One execution. `memory` maps each buffer to a flat array; `dims` are the run-time extents."""
 
     def __init__(self, program: Program, memory: Mapping[str, np.ndarray], dims: Sequence[int], lanes: bool) -> None:
-        self.program, self.memory, self.lanes = program, memory, lanes
+        self.program, self.memory, self.lanes = program, dict(memory), lanes
         self.point = dict(enumerate(dims))
         self.tags = {buffer.name: buffer.dtype for buffer in program.buffers}
 
     def all(self) -> None:
         """Execute every step."""
-        for step in self.program.steps:
+        self.steps(self.program.steps)
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Repeat):
+                self.trips(step)
+                continue
             self.sums = {a.buffer: self.memory[a.scratch or a.buffer] for a in step.accumulators}
             for a in step.accumulators:
                 start = constant(REDUCERS[a.op].initial(self.tags[a.buffer]))
@@ -70,6 +78,20 @@ class Run:
             (self.product if isinstance(step, Gemm) else self.rows)(step)
             for a in step.accumulators:
                 self.memory[a.buffer][:] = self.sums[a.buffer]
+
+    def trips(self, loop: Repeat) -> None:
+        """Each slice is a view of a row of its outer buffer; what is carried is copied after the steps."""
+        count = at(loop.count, self.point)
+        for t in reversed(range(count)) if loop.reverse else range(count):
+            for name in loop.slices:
+                buffer = self.program.buffer(name)
+                size = int(np.prod([at(n, self.point) for n in buffer.shape]))
+                self.memory[name] = self.memory[buffer.alias][t * size : (t + 1) * size]
+                assert len(self.memory[name]) == size, name
+            self.steps(loop.steps)
+            after = [(read, self.memory[written].copy()) for read, written in loop.carries]
+            for read, values in after:
+                self.memory[read][: len(values)] = values
 
     def rows(self, kernel: RowKernel) -> None:
         lengths = [at(n, self.point) for n in kernel.space]
@@ -196,6 +218,7 @@ def run_apart(program: Program, given: Mapping[str, np.ndarray], dims: Sequence[
     memory = {
         b.name: given[b.name].copy() if b.name in given else garbage(int(np.prod([upper(n) for n in b.shape])), b.dtype)
         for b in program.buffers
+        if b.role != "slice"
     }
     with np.errstate(all="ignore"):
         Run(program, memory, dims, lanes).all()
@@ -211,9 +234,11 @@ def blocks(plan: Plan, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
         if place.block in ("in", "out"):
             sizes[place.block, place.slot] = nbytes(buffer.shape, buffer.dtype)
     raw = {block: np.full(size, 0xF9, np.uint8) for block, size in sizes.items()}
-    touched = {name for step in program.steps for name in touches(step).names()}
+    touched = {name for step in program.steps for name in touches(step, program.table).names()}
     memory = {}
     for buffer in program.buffers:
+        if buffer.role == "slice":
+            continue
         place, size = plan.places[buffer.name], nbytes(buffer.shape, buffer.dtype)
         block = raw[place.block, place.slot if place.block in ("in", "out") else -1]
         memory[buffer.name] = block[place.offset : place.offset + size].view(NUMPY[buffer.dtype])
