@@ -615,16 +615,15 @@ def _loop(f: _Steps, index: int, group: Group) -> None:
     homes = [*(f.buffer(out) for out in eqn.outs[:carries]), *(f.buffer(v) for v in loop.operands[slices:])]
     for var, home in zip((*inputs[:carries], *inputs[carries + slices :]), homes, strict=True):
         memory.place(var, home)
-    for var, array in zip(inputs[carries : carries + slices], rows, strict=True):
-        memory.add(var, "slice", -1, f.buffer(array))
     made = [schedule.outputs[i] for i in loop.results]
-    for var, array in zip(made[carries:], eqn.outs[carries:], strict=True):
-        memory.add(var, "slice", -1, f.buffer(array))
+    moving = [*zip(inputs[carries : carries + slices], rows, strict=True)]
+    moving += zip(made[carries:], eqn.outs[carries:], strict=True)
+    sliced = tuple(memory.add(var, "slice", -1, f.buffer(array)) for var, array in moving)
     inner = _Steps(schedule, memory, f.equations, f"{name}_k")
     inner.run()
     moved = tuple((f.buffer(out), inner.buffer(var)) for out, var in zip(eqn.outs, made[:carries], strict=False))
     steps = tuple(inner.steps)
-    f.steps.append(p.Repeat(name, eqn.params["length"], steps, moved, eqn.params["reverse"], f.comment(group)))
+    f.steps.append(p.Repeat(name, eqn.params["length"], steps, moved, sliced, eqn.params["reverse"], f.comment(group)))
 
 
 def _inner_names(schedule: Schedule) -> dict[Var, str]:

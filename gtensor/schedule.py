@@ -77,6 +77,12 @@ class Schedule:
     location: dict[Var, Location]
     outputs: tuple[Var, ...]
 
+    @property
+    def equations(self) -> tuple[Eqn, ...]:
+        """All equations, in the order in which a program numbers them: those of a loop's body after all others."""
+        bodies = (group.loop.body.equations for group in self.groups if group.loop is not None)
+        return (*self.graph.eqns, *(eqn for eqns in bodies for eqn in eqns))
+
     def as_text(self) -> str:
         """The groups with their equations and the rule that opened each."""
         name_of = names(self.graph)

@@ -121,7 +121,7 @@ class _Loop:
         made_early = {out for eqn in self.early for out in eqn.outs}
         for i, atom in enumerate(self.body.outputs):
             eqn = self.makers.get(atom) if isinstance(atom, Var) else None
-            if eqn is None or atom in made_early or self.uses[eqn.out] != 1:
+            if eqn is None or atom in made_early or self.uses[atom] != 1:  # type: ignore[index]
                 continue
             found = self._sum(i, eqn) if i < self.carries else self._row(eqn)
             if found is not None:
@@ -145,7 +145,7 @@ class _Loop:
     def _total(self, part: Atom) -> _Total | None:
         """How to add up a value over all steps after the loop, if there is a good way."""
         made = self.makers.get(part) if isinstance(part, Var) else None
-        if made is None or self.uses[made.out] != 1 or any(isinstance(a, Lit) for a in made.ins):
+        if made is None or self.uses.get(part) != 1 or any(isinstance(a, Lit) for a in made.ins):
             return None
         if made.prim.name == "concat":
             totals = [self._total(a) for a in made.ins]

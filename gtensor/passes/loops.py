@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ir import Atom, Eqn, Graph, Var, use_counts
-from .rules import with_bodies
+from .rules import drop_dead, with_bodies
 
 
 @with_bodies
@@ -94,9 +94,8 @@ def _pruned(eqn: Eqn, used: object) -> Eqn:
     if len(live) == len(eqn.outs) and len(kept_ins) == len(body.inputs):
         return eqn
     kept_outs = sorted(live)
-    graph = Graph(
-        body.name, tuple(body.inputs[i] for i in kept_ins), body.eqns, tuple(body.outputs[i] for i in kept_outs)
-    )
+    inputs, outputs = (body.inputs[i] for i in kept_ins), (body.outputs[i] for i in kept_outs)
+    graph = drop_dead(Graph(body.name, tuple(inputs), body.eqns, tuple(outputs)))
     params = {
         **eqn.params,
         "body": graph,
