@@ -168,9 +168,7 @@ def _in_line(steps: Sequence[Step], table: Mapping[str, Buffer]) -> _Line:
     return line
 
 
-def _carried_in_place(
-    line: _Line, lives: Mapping[str, tuple[int, int]], table: Mapping[str, Buffer]
-) -> dict[str, str]:
+def _carried_in_place(line: _Line, lives: Mapping[str, tuple[int, int]], table: Mapping[str, Buffer]) -> dict[str, str]:
     """What is carried -> the buffer that it is carried to, where it may lie on it; those of outer loops first."""
     found: dict[str, str] = {}
     for start, end, loop in line.loops:

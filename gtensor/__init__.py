@@ -88,6 +88,7 @@ from .ops.layout import (
 )
 from .ops.products import dot, outer, tensordot, vecdot
 from .ops.reduce import all, amax, amin, any, argmax, argmin, max, min, prod, sum
+from .ops.remat import checkpoint
 from .ops.scan import scan
 from .ops.statistics import mean, norm, std, var
 from .ops.transcendental import (
@@ -192,6 +193,7 @@ __all__ = [
     "ceil",
     "check_grads",
     "clamp",
+    "checkpoint",
     "clip",
     "compile",
     "concat",
