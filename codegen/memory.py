@@ -56,7 +56,7 @@ from .show import show_shape, show_table
 class Place:
     """`block` is `in`, `out`, `state` or `work`; `slot` counts in/out pointers; `offset` is in bytes (state, work).
 
-    The place of a slice is the place of its outermost buffer and the names of the `loops` that move it, outermost first.
+    The place of a slice is that of its outermost buffer and the names of the `loops` that move it, outermost first.
     """
 
     block: str

@@ -8,12 +8,12 @@ stays in a cache. Law: the records say nothing that the program does not say.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Program, Reduce, RowKernel, Step, Stmt, upper
+from .codegen.program import Assign, Gemm, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
 from .codegen.show import show_extent
 
 
@@ -47,8 +47,17 @@ class Kernel:
 
 
 def kernels(plan: Plan) -> tuple[Kernel, ...]:
-    """The kernels of a program in the order they run."""
-    return tuple(_kernel(step, plan.program) for step in plan.program.steps)
+    """The kernels of a program in the order they run; those of a loop once, with the work of all trips."""
+    return tuple(_kernel(step, plan.program, trips) for step, trips in _unrolled(plan.program.steps, 1))
+
+
+def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[RowKernel | Gemm, int]]:
+    """The kernels of the steps, and how often each runs."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from _unrolled(step.steps, trips * upper(step.count))
+        else:
+            yield step, trips
 
 
 def text(found: Sequence[Kernel]) -> str:
@@ -72,7 +81,7 @@ def amount(count: float, unit: str) -> str:
     return f"{count:.{digits}f} {prefix}{unit}"
 
 
-def _kernel(step: Step, program: Program) -> Kernel:
+def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
     found, table = touches(step), program.table
     reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
     writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
@@ -86,13 +95,13 @@ def _kernel(step: Step, program: Program) -> Kernel:
         step.comment,
         reads,
         writes,
-        sum(sizes[name] for name in reads),
-        sum(sizes[name] for name in writes),
-        _flops(step),
+        trips * sum(sizes[name] for name in reads),
+        trips * sum(sizes[name] for name in writes),
+        trips * _flops(step),
     )
 
 
-def _equations(step: Step) -> list[str]:
+def _equations(step: RowKernel | Gemm) -> list[str]:
     """The scalar statements of a step that compute something."""
     lines = []
     if isinstance(step, Gemm):
@@ -106,13 +115,13 @@ def _equations(step: Step) -> list[str]:
     return lines
 
 
-def _statements(step: Step) -> list[Stmt]:
+def _statements(step: RowKernel | Gemm) -> list[Stmt]:
     if isinstance(step, Gemm):
         return list(step.epilogue)
     return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
 
 
-def _flops(step: Step) -> int:
+def _flops(step: RowKernel | Gemm) -> int:
     if isinstance(step, RowKernel):
         rows, size = math.prod(map(upper, step.space[:-1])), math.prod(map(upper, step.space))
         return sum(rows * _counted(phase.head) + size * _counted(phase.body) for phase in step.phases)

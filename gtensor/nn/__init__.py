@@ -7,8 +7,8 @@ here overflows or cancels where its value and its derivatives are finite.
 
 from ..ops.arithmetic import stop_gradient
 from ..ops.transcendental import gelu, sigmoid, softplus, tanh
-from .attention import scaled_dot_product_attention
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
+from .attention import scaled_dot_product_attention
 from .functions import embedding, linear, one_hot
 from .losses import cross_entropy, huber_loss, mse_loss, nll_loss
 from .normalization import layer_norm, log_softmax, logsumexp, softmax

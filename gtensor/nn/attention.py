@@ -7,10 +7,10 @@ from typing import Any
 
 from ..errors import DTypeError, ShapeError
 from ..ops.arithmetic import where
+from ..ops.arrange import swapaxes
 from ..ops.contract import matmul
 from ..ops.create import arange
 from ..ops.layout import expand_dims
-from ..ops.arrange import swapaxes
 from ..tensor import Tensor, as_tensor
 from ..types import bool_
 from .normalization import softmax
