@@ -12,6 +12,7 @@ from typing import Any as _Any
 from . import errors, nn, optim
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
+from .explain import explain_grad
 from .grad import grad, hvp, jvp, value_and_grad, vjp
 from .ir import Graph
 from .nn.activations import clip, leaky_relu, log_sigmoid, relu, silu
@@ -211,6 +212,7 @@ __all__ = [
     "exp",
     "exp2",
     "expand_dims",
+    "explain_grad",
     "expm1",
     "eye",
     "flatten",

@@ -30,7 +30,7 @@ LAYERS = {
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
-    "L2": "tensor methods trace pullback grad batch interp show check gradcheck",
+    "L2": "tensor methods trace pullback grad batch interp show check gradcheck explain",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.linalg""",
