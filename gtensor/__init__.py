@@ -61,6 +61,7 @@ from .ops.arithmetic import (
 from .ops.arrange import meshgrid, swapaxes, transpose, unstack
 from .ops.assemble import concat, pad, stack
 from .ops.contract import matmul
+from .ops.control import cond, fori_loop, switch, while_loop
 from .ops.create import (
     arange,
     asarray,
@@ -199,6 +200,7 @@ __all__ = [
     "compile",
     "concat",
     "concatenate",
+    "cond",
     "config",
     "cos",
     "cosh",
@@ -221,6 +223,7 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -307,6 +310,7 @@ __all__ = [
     "subtract",
     "sum",
     "swapaxes",
+    "switch",
     "take",
     "take_along_axis",
     "tan",
@@ -323,6 +327,7 @@ __all__ = [
     "vecdot",
     "vjp",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]
