@@ -286,9 +286,9 @@ def _units(functions: list[_Function]) -> list[list[_Function]]:
     count = max(1, -(-sum(sizes) // UNIT_LINES))
     groups: list[list[_Function]] = [[] for _ in range(count)]
     done = 0
-    for function, size in zip(functions, sizes, strict=True):
-        groups[min(count - 1, (done + size // 2) * count // max(1, sum(sizes)))].append(function)
-        done += size
+    for function, lines in zip(functions, sizes, strict=True):
+        groups[min(count - 1, (done + lines // 2) * count // max(1, sum(sizes)))].append(function)
+        done += lines
     return [group for group in groups if group] or [[]]
 
 

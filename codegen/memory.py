@@ -56,7 +56,7 @@ from .show import show_shape, show_table
 class Place:
     """`block` is `in`, `out`, `state` or `work`; `slot` counts in/out pointers; `offset` is in bytes (state, work).
 
-    The place of a slice is the place of its outermost buffer and the names of the `loops` that move it, outermost first.
+    A slice has the place of its outermost buffer, with the names of the `loops` that move it, the outer one first.
     """
 
     block: str
@@ -168,9 +168,7 @@ def _in_line(steps: Sequence[Step], table: Mapping[str, Buffer]) -> _Line:
     return line
 
 
-def _carried_in_place(
-    line: _Line, lives: Mapping[str, tuple[int, int]], table: Mapping[str, Buffer]
-) -> dict[str, str]:
+def _carried_in_place(line: _Line, lives: Mapping[str, tuple[int, int]], table: Mapping[str, Buffer]) -> dict[str, str]:
     """What is carried -> the buffer that it is carried to, where it may lie on it; those of outer loops first."""
     found: dict[str, str] = {}
     for start, end, loop in line.loops:

@@ -8,12 +8,13 @@ stays in a cache. Law: the records say nothing that the program does not say.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Program, Reduce, RowKernel, Step, Stmt, upper
+from .codegen import program as p
+from .codegen.program import Assign, Gemm, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
 from .codegen.show import show_extent
 
 
@@ -22,7 +23,8 @@ class Kernel:
     """One kernel: `kind` is `rows` or `product`, `space` its loops, `equations` its statements, `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
-    multiplications and additions of products, and one per statement and element elsewhere.
+    multiplications and additions of products, and one per statement and element elsewhere; all for one run, of which
+    a call makes `runs` (the trips of the loops around it).
     """
 
     name: str
@@ -35,9 +37,11 @@ class Kernel:
     bytes_read: int
     bytes_written: int
     flops: int
+    runs: int
 
     def __str__(self) -> str:
-        head = f"{self.name}: {self.kind} over ({self.space}), {amount(self.flops, 'flop')}"
+        often = f", {self.runs} times" if self.runs != 1 else ""
+        head = f"{self.name}: {self.kind} over ({self.space}), {amount(self.flops, 'flop')}{often}"
         moved = [
             f"  reads  {amount(self.bytes_read, 'B'):>9}  {', '.join(self.reads) or 'nothing'}",
             f"  writes {amount(self.bytes_written, 'B'):>9}  {', '.join(self.writes)}",
@@ -48,13 +52,24 @@ class Kernel:
 
 def kernels(plan: Plan) -> tuple[Kernel, ...]:
     """The kernels of a program in the order they run."""
-    return tuple(_kernel(step, plan.program) for step in plan.program.steps)
+    return tuple(_kernel(step, runs, plan.program) for step, runs in _runs(plan.program.steps))
+
+
+def _runs(steps: Iterable[Step], runs: int = 1) -> Iterator[tuple[p.Kernel, int]]:
+    """The kernels of the steps, and how often a call runs each."""
+    for step in steps:
+        if isinstance(step, Repeat):
+            yield from _runs(step.steps, runs * upper(step.count))
+        else:
+            yield step, runs
 
 
 def text(found: Sequence[Kernel]) -> str:
     """All kernels, and the totals."""
-    total = sum(k.flops for k in found), sum(k.bytes_read for k in found), sum(k.bytes_written for k in found)
-    flops, read, written = amount(total[0], "flop"), amount(total[1], "B"), amount(total[2], "B")
+    flops, read, written = (
+        amount(sum(getattr(k, field) * k.runs for k in found), unit)
+        for field, unit in (("flops", "flop"), ("bytes_read", "B"), ("bytes_written", "B"))
+    )
     return "\n\n".join([*map(str, found), f"{len(found)} kernels: {flops}, {read} read, {written} written"])
 
 
@@ -72,7 +87,7 @@ def amount(count: float, unit: str) -> str:
     return f"{count:.{digits}f} {prefix}{unit}"
 
 
-def _kernel(step: Step, program: Program) -> Kernel:
+def _kernel(step: p.Kernel, runs: int, program: Program) -> Kernel:
     found, table = touches(step), program.table
     reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
     writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
@@ -89,10 +104,11 @@ def _kernel(step: Step, program: Program) -> Kernel:
         sum(sizes[name] for name in reads),
         sum(sizes[name] for name in writes),
         _flops(step),
+        runs,
     )
 
 
-def _equations(step: Step) -> list[str]:
+def _equations(step: p.Kernel) -> list[str]:
     """The scalar statements of a step that compute something."""
     lines = []
     if isinstance(step, Gemm):
@@ -106,13 +122,13 @@ def _equations(step: Step) -> list[str]:
     return lines
 
 
-def _statements(step: Step) -> list[Stmt]:
+def _statements(step: p.Kernel) -> list[Stmt]:
     if isinstance(step, Gemm):
         return list(step.epilogue)
     return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
 
 
-def _flops(step: Step) -> int:
+def _flops(step: p.Kernel) -> int:
     if isinstance(step, RowKernel):
         rows, size = math.prod(map(upper, step.space[:-1])), math.prod(map(upper, step.space))
         return sum(rows * _counted(phase.head) + size * _counted(phase.body) for phase in step.phases)
