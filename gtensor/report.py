@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from .codegen import program as p
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen import program as p
 from .codegen.program import Assign, Gemm, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
 from .codegen.show import show_extent
 
