@@ -26,7 +26,18 @@ class Operations:
     xent = staticmethod(gt.nn.cross_entropy)
     mse = staticmethod(gt.nn.mse_loss)
     mean = staticmethod(gt.mean)
+    concat = staticmethod(lambda arrays: gt.concat(arrays, axis=-1))
     sum = staticmethod(gt.sum)
+
+    @staticmethod
+    def scan(cell: Callable[[Any, Any], Any], init: Any, xs: Any) -> gt.Tensor:
+        """The carries of all steps."""
+
+        def step(carry: Any, x: Any) -> tuple[Any, Any]:
+            carry = cell(carry, x)
+            return carry, carry
+
+        return gt.scan(step, init, xs)[1]
 
     @staticmethod
     def gelu(x: Any) -> gt.Tensor:
@@ -43,12 +54,13 @@ OPTIMIZERS: dict[str, Callable[[dict[str, Any]], gt.optim.Optimizer]] = {
 
 
 def loss_of(name: str) -> Callable[..., gt.Tensor]:
-    """`loss(params, x, y)` of a workload; the last argument is W9's cotangent."""
+    """`loss(params, x, y)` of a workload; the last argument is W9's cotangent, further data is captured."""
     model = models.LOSS[name]
     second = "ct" if name == "W9" else "y"
+    rest = {key: value for key, value in workloads.make(name)[1].items() if key not in ("x", second)}
 
     def loss(params: dict[str, Any], x: Any, y: Any) -> gt.Tensor:
-        value: gt.Tensor = model(Operations, params, {"x": x, second: y})
+        value: gt.Tensor = model(Operations, params, {"x": x, second: y, **rest})
         return value
 
     loss.__name__ = name

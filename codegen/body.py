@@ -259,7 +259,9 @@ class Body:
         if wide and self.lanes:
             self.lanes.varying.add(stmt.var)
         stored = stmt.var in self._stored
-        name = self.element(self._stored[stmt.var].access) if stored else self.names.new(hint(stmt.var), self.subscript())
+        name = (
+            self.element(self._stored[stmt.var].access) if stored else self.names.new(hint(stmt.var), self.subscript())
+        )
         line = self._assignment(stmt, name, wide)
         if 4 * self.code.depth + len(line) > WIDTH:
             for arg in stmt.expr.args:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from .cexpr import DTYPES, identifier
 from .errors import ProgramError
-from .program import Array, Buffer, Dim, Extent, Program, kernels, loops
+from .program import Array, Buffer, Dim, Extent, Program, kernels, loops, rows
 from .show import show_extent, show_shape
 
 
@@ -127,7 +127,7 @@ def _slices(program: Program) -> None:
         outer = table.get(buffer.alias or "")
         if outer is None or outer.role == "row":
             raise ProgramError(f"{buffer.name!r} is a slice of {buffer.alias!r}, which is no array")
-        if not outer.shape or (outer.dtype, outer.shape[1:]) != (buffer.dtype, buffer.shape):
+        if outer.dtype != buffer.dtype or rows(outer, buffer) is None:
             raise ProgramError(
                 f"the slice {buffer.name!r} is {buffer.dtype}{show_shape(buffer.shape)}, but {outer.name!r} is"
                 f" {outer.dtype}{show_shape(outer.shape)}"

@@ -173,10 +173,11 @@ def _carried_in_place(line: _Line, lives: Mapping[str, tuple[int, int]], table: 
     found: dict[str, str] = {}
     for start, end, loop in line.loops:
         for read, written in loop.carries:
+            if table[written].role != "work":
+                continue
             born, last = lives[written]
             if (
-                table[written].role == "work"
-                and written not in found
+                written not in found
                 and start < born <= last < end
                 and not any(read in step.reads for step in line.steps[born + 1 : end])
                 and may_take_over(line.steps[born], read, written)

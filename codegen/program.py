@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from .cexpr import Expr
 from .extent import Array as Array
@@ -234,6 +235,20 @@ class Repeat:
     slices: tuple[str, ...] = ()
     reverse: bool = False
     comment: tuple[str, ...] = ()
+
+
+def rows(outer: Buffer, part: Buffer) -> Extent | None:
+    """How many rows of the type of `part` an array has: its first extent, or what its elements make in another shape.
+
+    >>> x, row = Buffer("x", "f32", (20, 3), "work"), Buffer("x_t", "f32", (4, 3), "slice", alias="x")
+    >>> rows(x, row)
+    5
+    """
+    if outer.shape and outer.shape[1:] == part.shape:
+        return outer.shape[0]
+    sizes = [prod(n for n in shape if isinstance(n, int)) for shape in (outer.shape, part.shape)]
+    static = all(isinstance(n, int) for n in (*outer.shape, *part.shape))
+    return sizes[0] // sizes[1] if static and sizes[1] and sizes[0] % sizes[1] == 0 else None
 
 
 Kernel = RowKernel | Gemm

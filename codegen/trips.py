@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .access import Bounds, touches
 from .boundary import wrong_extent
 from .errors import ProgramError
-from .program import Buffer, Extent, Program, Repeat, Step, home, kernels, loops, upper
+from .program import Buffer, Extent, Program, Repeat, Step, home, kernels, loops, rows, upper
 from .show import show_extent, show_shape
 
 
@@ -132,13 +132,13 @@ def _slice(state: Known, loop: Repeat, name: str, named: set[str], written: set[
     outer = table[str(table[name].alias)]
     if outer.role == "slice" and outer.name not in state.slices:
         raise _fail(loop, f"{name!r} is a slice of {outer.name!r}, which is a slice of no loop around this one")
-    trips, rows = show_extent(loop.count), show_shape(outer.shape)
-    if not _has_rows(outer.shape[0], loop.count):
-        raise _fail(loop, f"{outer.name!r} of shape {rows} has not {trips} rows")
+    trips, shape, found = show_extent(loop.count), show_shape(outer.shape), rows(outer, table[name])
+    if found is None or not _has_rows(found, loop.count):
+        raise _fail(loop, f"{outer.name!r} of shape {shape} has not {trips} rows")
     if name not in written:
         return
-    if table[home(name, table)].role == "output" and outer.shape[0] != loop.count:
-        raise _fail(loop, f"{trips} trips do not write all of {outer.name!r} of shape {rows}")
+    if table[home(name, table)].role == "output" and found != loop.count:
+        raise _fail(loop, f"{trips} trips do not write all of {outer.name!r} of shape {shape}")
     twins = {other for other in _with_outer(named, table) if table[other].role == "slice"} - {name}
     beside = {other for other in twins if table[other].alias == outer.name} | (named & {outer.name})
     if beside:

@@ -88,6 +88,7 @@ from .ops.layout import (
 )
 from .ops.products import dot, outer, tensordot, vecdot
 from .ops.reduce import all, amax, amin, any, argmax, argmin, max, min, prod, sum
+from .ops.scan import scan
 from .ops.statistics import mean, norm, std, var
 from .ops.transcendental import (
     acos,
@@ -282,6 +283,7 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "scan",
     "scatter_add",
     "show",
     "sigmoid",

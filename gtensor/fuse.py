@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .ir import Atom, Eqn, Graph, Var, names
-from .schedule import Group, GroupKind, Level, Location, Schedule, dense_strides
-from .types import Dim, Shape, Type
+from .schedule import Group, GroupKind, Level, Location, Loop, Schedule, dense_strides
+from .types import Dim, Shape, Type, shape_size
 
 MAX_EQUATIONS = 500
 """A group is closed at this many equations: C compilers take more than linear time over a function."""
@@ -51,7 +51,7 @@ class _Fuser:
         self.level: dict[Var, Level] = {}
         self.location: dict[Var, Location] = {v: Location(v, dense_strides(v.type.shape)) for v in graph.inputs}
         self.waiting: dict[Var, Eqn] = {}
-        self.number = {eqn.out: i for i, eqn in enumerate(graph.eqns)}
+        self.number = {eqn.outs[0]: i for i, eqn in enumerate(graph.eqns)}
 
     # ---- what is known of operands ----
 
@@ -139,11 +139,11 @@ class _Fuser:
 
     def note(self, eqn: Eqn, at: int, level: Level, location: Location | None = None) -> None:
         """Record where an equation's result is."""
-        out = eqn.out
-        self.level[out] = level
-        self.location[out] = location or Location(out, dense_strides(out.type.shape))
-        if at >= 0:
-            self.home[out] = at
+        for out in eqn.outs:
+            self.level[out] = level
+            self.location[out] = location or Location(out, dense_strides(out.type.shape))
+            if at >= 0:
+                self.home[out] = at
 
     def open(self, kind: GroupKind, space: Shape, why: str, blocker: Group | None = None) -> int:
         """A new group at the end."""
@@ -181,6 +181,18 @@ class _Fuser:
         self.settle([atom])
         if isinstance(atom, Var) and not isinstance(self.location[atom].base, Var):
             self.copy(atom, self.location[atom], atom.type.shape, why)
+
+    def dense(self, atom: Atom, why: str) -> Var:
+        """A variable with memory of its own that holds an operand in row-major order."""
+        self.settle([atom])
+        location = self.locate(atom)
+        if isinstance(atom, Var) and location == Location(location.base, dense_strides(atom.type.shape)):
+            base = location.base
+            if isinstance(base, Var) and shape_size(base.type.shape) == shape_size(atom.type.shape):
+                return base
+        target = Var(atom.type, atom.hint if isinstance(atom, Var) else "")
+        self.copy(target, location, atom.type.shape, why)
+        return target
 
     def copy(self, target: Var, source: Location, space: Shape, why: str) -> None:
         """A group that writes a view to memory of its own, in which `target` lives from then on."""
@@ -378,6 +390,46 @@ def _contract(f: _Fuser, eqn: Eqn) -> None:
     f.put(eqn, at, "element")
 
 
+def _loop(f: _Fuser, eqn: Eqn) -> None:
+    """A loop reads its operands from memory; what its trips compute is scheduled by itself."""
+    body, carries = eqn.params["body"], eqn.params["carries"]
+    f.settle(eqn.ins)
+    operands = tuple(f.dense(a, "a loop reads it row by row, or in every trip") for a in eqn.ins[carries:])
+    # A carry that is also a row of a result lies there, so that it is written once.
+    order = list(dict.fromkeys([*range(carries, len(body.outputs)), *range(carries)]))
+    first: dict[Atom, int] = {}
+    kept: list[int] = []
+    results: dict[int, int] = {}
+    for i in order:
+        atom = body.outputs[i]
+        if i < carries and isinstance(atom, Var) and atom in first:
+            results[i] = first[atom]
+            continue
+        first.setdefault(atom, len(kept))
+        results[i] = len(kept)
+        kept.append(i)
+    inner = fuse(_fresh(Graph(body.name, body.inputs, body.eqns, tuple(body.outputs[i] for i in kept))))
+    at = f.open("loop", (eqn.params["length"],), "a loop over a body")
+    f.groups[at].loop = Loop(inner, operands, tuple(results[i] for i in range(len(body.outputs))))
+    f.put(eqn, at, "after")
+
+
+def _fresh(graph: Graph) -> Graph:
+    """The graph with variables of its own: one body may serve several loops."""
+    env: dict[Var, Var] = {}
+
+    def new(var: Var) -> Var:
+        env[var] = Var(var.type, var.hint)
+        return env[var]
+
+    def read(atom: Atom) -> Atom:
+        return env[atom] if isinstance(atom, Var) else atom
+
+    inputs = tuple(map(new, graph.inputs))
+    eqns = [Eqn(e.prim, tuple(map(read, e.ins)), e.params, tuple(map(new, e.outs)), e.source) for e in graph.eqns]
+    return Graph(graph.name, inputs, tuple(eqns), tuple(map(read, graph.outputs)))
+
+
 def _gather(f: _Fuser, eqn: Eqn) -> None:
     f.settle(eqn.ins)
     f.materialize(eqn.ins[0], "what is indexed must be in memory")
@@ -424,4 +476,5 @@ _HANDLERS: dict[str, Callable[[_Fuser, Eqn], None]] = {
     "scatter": _scatter,
     "assemble": _assemble,
     "source": _source,
+    "loop": _loop,
 }

@@ -67,6 +67,10 @@ class Memory:
         self._of[var] = name
         return name
 
+    def place(self, var: Var, name: str) -> None:
+        """Let a value live in a buffer that is there already."""
+        self._of[var] = name
+
     def buffer(self, var: Var) -> str:
         """The buffer of a value; a work buffer is made on first use."""
         return self._of[var] if var in self._of else self.add(var, "work")

@@ -13,7 +13,7 @@ from typing import Any
 
 from .codegen import cexpr
 from .codegen import program as p
-from .ir import Atom, Eqn, Lit, Var, lit, names, show_atom, show_param
+from .ir import Atom, Eqn, Lit, Var, lit, names, show_eqn
 from .kernel import Kernel, Memory, positions, scalar_space
 from .schedule import Group, Location, Schedule, dense_strides
 from .types import Dim, Type, extent_bound, shape_size
@@ -40,48 +40,29 @@ def lower(
     take over, `loss` is the output that is also reported as a number.
     """
     lowering = _Lowering(schedule, state or {}, alias or {}, loss)
-    for index, group in enumerate(schedule.groups):
-        _GROUPS[group.kind](lowering, index, group)
+    lowering.run()
     return lowering.program(loss, header)
 
 
-class _Lowering:
-    """The program under construction: its buffers and steps."""
+class _Steps:
+    """The steps of a schedule under construction; `equations` are the lines of the whole program so far."""
 
-    def __init__(
-        self, schedule: Schedule, state: Mapping[int, int], alias: Mapping[int, int], loss: int | None
-    ) -> None:
+    def __init__(self, schedule: Schedule, memory: Memory, equations: list[str], prefix: str = "k") -> None:
         self.schedule = schedule
         self.graph = schedule.graph
-        self.numbers = {eqn.out: i for i, eqn in enumerate(self.graph.eqns)}
-        dims = _dims(schedule)
-        self.memory = Memory(_c_names(schedule, alias, loss, {dim.name for dim in dims.values()}), dims)
+        self.memory = memory
+        self.equations = equations
+        self.prefix = prefix
+        self.numbers = {eqn.outs[0]: i for i, eqn in enumerate(self.graph.eqns, len(equations))}
+        name_of = names(self.graph)
+        equations.extend(describe(eqn, name_of) for eqn in self.graph.eqns)
         self.steps: list[p.Step] = []
-        self.inputs: list[p.Array] = []
-        self.outputs: list[p.Array] = []
-        self.state: dict[int, p.Array] = {}
-        self._boundary(state, alias)
-        self.stored = self._stored()
 
-    def _boundary(self, state: Mapping[int, int], alias: Mapping[int, int]) -> None:
-        """Buffers of inputs, state leaves and outputs."""
-        memory = self.memory
-        for i, var in enumerate(self.graph.inputs):
-            array = p.Array(var.hint, var.type.dtype.tag, memory.shape(var.type))
-            if i in state:
-                self.state[state[i]] = array
-                memory.add(var, "state", state[i])
-            else:
-                memory.add(var, "input", len(self.inputs))
-                self.inputs.append(array)
-        output_names = self.graph.output_names or [""] * len(self.graph.outputs)
-        for i, var in enumerate(self.schedule.outputs):
-            if i in alias:
-                memory.add(var, "output", -1, memory.names[self.graph.inputs[alias[i]]])
-                continue
-            name = output_names[i] or memory.names[var]
-            memory.add(var, "output", len(self.outputs))
-            self.outputs.append(p.Array(name, var.type.dtype.tag, memory.shape(var.type)))
+    def run(self) -> None:
+        """Make the steps of all groups."""
+        self.stored = self._stored()
+        for index, group in enumerate(self.schedule.groups):
+            _GROUPS[group.kind](self, index, group)
 
     def _stored(self) -> set[Var]:
         """Values that need memory: outputs, and what a kernel reads that another has made."""
@@ -93,8 +74,8 @@ class _Lowering:
                 if isinstance(group.source.base, Var):
                     stored.add(group.source.base)
             for eqn in group.eqns:
-                if group.kind == "assemble" or eqn.prim.kind == "scatter":
-                    stored.add(eqn.out)
+                if group.kind in ("assemble", "loop") or eqn.prim.kind == "scatter":
+                    stored.update(eqn.outs)
                 for atom in eqn.ins:
                     if isinstance(atom, Var) and not self.inside(atom, index):
                         base = schedule.location[atom].base
@@ -121,10 +102,10 @@ class _Lowering:
 
     def name(self, index: int, group: Group) -> str:
         """A name for a kernel: its number and the last named value it makes, else its last operation."""
-        named = [e.out for e in group.eqns if e.out.hint]
+        named = [out for eqn in group.eqns for out in eqn.outs if out.hint]
         last = group.target or (named[-1] if named else None)
         what = group.eqns[-1].prim.name if last is None else self.memory.names[last]
-        return self.memory.unique(f"k{index}_{what.rstrip('_')}")
+        return self.memory.unique(f"{self.prefix}{index}_{what.rstrip('_')}")
 
     def comment(self, group: Group) -> tuple[str, ...]:
         """The user lines of a group, each once."""
@@ -134,9 +115,43 @@ class _Lowering:
                 lines.setdefault(str(source))
         return tuple(lines)
 
+
+class _Lowering(_Steps):
+    """The program under construction: its buffers and steps."""
+
+    def __init__(
+        self, schedule: Schedule, state: Mapping[int, int], alias: Mapping[int, int], loss: int | None
+    ) -> None:
+        dims = _dims(schedule)
+        names_of = _c_names(schedule, alias, loss, {dim.name for dim in dims.values()})
+        super().__init__(schedule, Memory(names_of, dims), [])
+        self.inputs: list[p.Array] = []
+        self.outputs: list[p.Array] = []
+        self.state: dict[int, p.Array] = {}
+        self._boundary(state, alias)
+
+    def _boundary(self, state: Mapping[int, int], alias: Mapping[int, int]) -> None:
+        """Buffers of inputs, state leaves and outputs."""
+        memory = self.memory
+        for i, var in enumerate(self.graph.inputs):
+            array = p.Array(var.hint, var.type.dtype.tag, memory.shape(var.type))
+            if i in state:
+                self.state[state[i]] = array
+                memory.add(var, "state", state[i])
+            else:
+                memory.add(var, "input", len(self.inputs))
+                self.inputs.append(array)
+        output_names = self.graph.output_names or [""] * len(self.graph.outputs)
+        for i, var in enumerate(self.schedule.outputs):
+            if i in alias:
+                memory.add(var, "output", -1, memory.names[self.graph.inputs[alias[i]]])
+                continue
+            name = output_names[i] or memory.names[var]
+            memory.add(var, "output", len(self.outputs))
+            self.outputs.append(p.Array(name, var.type.dtype.tag, memory.shape(var.type)))
+
     def program(self, loss: int | None, header: Sequence[str]) -> p.Program:
         """The finished program."""
-        name_of = names(self.graph)
         return p.Program(
             name=cexpr.identifier(self.graph.name),
             buffers=tuple(self.memory.buffers),
@@ -146,17 +161,15 @@ class _Lowering:
             state=tuple(self.state[i] for i in sorted(self.state)),
             dims=tuple(self.memory.dims.values()),
             loss=None if loss is None else self.buffer(self.schedule.outputs[loss]),
-            equations=tuple(describe(eqn, name_of) for eqn in self.graph.eqns),
+            equations=tuple(self.equations),
             header=tuple(header),
         )
 
 
 def describe(eqn: Eqn, name_of: dict[Var, str]) -> str:
     """An equation in one line, with the first user line it came from."""
-    args = [show_atom(a, name_of) for a in eqn.ins]
-    args += [f"{k}={show_param(v)}" for k, v in sorted(eqn.params.items())]
     source = f"  {eqn.source[0].base}:{eqn.source[0].line}" if eqn.source else ""
-    return f"{name_of[eqn.out]}: {eqn.out.type} = {eqn.prim.name}({', '.join(args)}){source}"
+    return f"{show_eqn(eqn, name_of)}{source}"
 
 
 def _c_names(schedule: Schedule, alias: Mapping[int, int], loss: int | None, taken: set[str]) -> dict[Var, str]:
@@ -202,7 +215,7 @@ def _dims(schedule: Schedule) -> dict[str, p.Dim]:
 # ---- row kernels and products ----------------------------------------------------------------------------
 
 
-def _row(f: _Lowering, index: int, group: Group) -> None:
+def _row(f: _Steps, index: int, group: Group) -> None:
     kernel = _Statements(f, index, group)
     for eqn in group.eqns:
         _EQUATIONS[eqn.prim.kind](kernel, eqn)
@@ -220,7 +233,7 @@ def _row(f: _Lowering, index: int, group: Group) -> None:
     )
 
 
-def _product(f: _Lowering, index: int, group: Group) -> None:
+def _product(f: _Steps, index: int, group: Group) -> None:
     first, *rest = group.eqns
     a, b = first.ins
     ta, tb = first.params["ta"], first.params["tb"]
@@ -253,7 +266,7 @@ def _product(f: _Lowering, index: int, group: Group) -> None:
     )
 
 
-def _matrix_access(f: _Lowering, atom: Atom, transposed: bool, batch: int) -> p.Access:
+def _matrix_access(f: _Steps, atom: Atom, transposed: bool, batch: int) -> p.Access:
     location = f.locate(atom)
     assert isinstance(location.base, Var)
     strides = [f.memory.extent(s) for s in location.strides]
@@ -265,7 +278,7 @@ def _matrix_access(f: _Lowering, atom: Atom, transposed: bool, batch: int) -> p.
 class _Statements:
     """The statements of one kernel: variables per level and phase, loads, spills, stores."""
 
-    def __init__(self, f: _Lowering, index: int, group: Group) -> None:
+    def __init__(self, f: _Steps, index: int, group: Group) -> None:
         self.f = f
         self.index = index
         self.group = group
@@ -549,7 +562,7 @@ _EQUATIONS = {
 
 
 def _copy_step(
-    f: _Lowering, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int = 0
+    f: _Steps, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int = 0
 ) -> p.RowKernel:
     """A kernel that writes the elements at `source` to the target's buffer."""
     kernel = Kernel(f.memory, scalar_space(type.shape))
@@ -561,13 +574,13 @@ def _copy_step(
     return p.RowKernel(name, kernel.space, kernel.finished())
 
 
-def _copy(f: _Lowering, index: int, group: Group) -> None:
+def _copy(f: _Steps, index: int, group: Group) -> None:
     assert group.target is not None and group.source is not None
     type_ = Type(group.space, group.target.type.dtype)
     f.steps.append(_copy_step(f, f.name(index, group), group.target, group.source, type_))
 
 
-def _assemble(f: _Lowering, index: int, group: Group) -> None:
+def _assemble(f: _Steps, index: int, group: Group) -> None:
     (eqn,) = group.eqns
     assert eqn.prim.place is not None
     placement = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
@@ -585,4 +598,39 @@ def _assemble(f: _Lowering, index: int, group: Group) -> None:
         f.steps.append(_copy_step(f, piece, out, f.locate(atom), atom.type, strides, offset))
 
 
-_GROUPS = {"row": _row, "product": _product, "assemble": _assemble, "copy": _copy}
+# ---- loops -----------------------------------------------------------------------------------------------
+
+
+def _loop(f: _Steps, index: int, group: Group) -> None:
+    """A loop: its carries get their first values, then its body's steps run on a row of each sliced array."""
+    (eqn,), loop = group.eqns, group.loop
+    assert loop is not None
+    carries, slices = eqn.params["carries"], eqn.params["slices"]
+    memory, name, schedule = f.memory, f.name(index, group), loop.body
+    inputs, rows = schedule.graph.inputs, loop.operands[:slices]
+    for i, (out, start) in enumerate(zip(eqn.outs[:carries], eqn.ins, strict=False)):
+        f.steps.append(_copy_step(f, memory.unique(f"{name}_start{i}"), out, f.locate(start), start.type))
+    for var, text in _inner_names(schedule).items():
+        memory.names[var] = memory.unique(cexpr.identifier(text))
+    homes = [*(f.buffer(out) for out in eqn.outs[:carries]), *(f.buffer(v) for v in loop.operands[slices:])]
+    for var, home in zip((*inputs[:carries], *inputs[carries + slices :]), homes, strict=True):
+        memory.place(var, home)
+    made = [schedule.outputs[i] for i in loop.results]
+    moving = [*zip(inputs[carries : carries + slices], rows, strict=True)]
+    moving += zip(made[carries:], eqn.outs[carries:], strict=True)
+    sliced = tuple(memory.add(var, "slice", -1, f.buffer(array)) for var, array in moving)
+    inner = _Steps(schedule, memory, f.equations, f"{name}_k")
+    inner.run()
+    moved = tuple((f.buffer(out), inner.buffer(var)) for out, var in zip(eqn.outs, made[:carries], strict=False))
+    steps = tuple(inner.steps)
+    f.steps.append(p.Repeat(name, eqn.params["length"], steps, moved, sliced, eqn.params["reverse"], f.comment(group)))
+
+
+def _inner_names(schedule: Schedule) -> dict[Var, str]:
+    """Names of everything in a body that may get memory."""
+    found = names(schedule.graph)
+    extra = [*(g.target for g in schedule.groups if g.target is not None), *schedule.outputs]
+    return found | {var: var.hint or "copied" for var in extra if var not in found}
+
+
+_GROUPS = {"row": _row, "product": _product, "assemble": _assemble, "copy": _copy, "loop": _loop}

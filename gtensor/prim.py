@@ -19,7 +19,7 @@ from .types import DType, Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter", "assemble", "source", "effect"]
+Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter", "assemble", "source", "effect", "loop"]
 """What shape of loop an operation is, which decides how it may be fused:
 
 - `elementwise`: one scalar expression per element (`c`)
@@ -31,6 +31,7 @@ Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter",
 - `assemble`: writes operands side by side into one array
 - `source`: made of nothing but the loop counters
 - `effect`: no computation of its own: a wall or a marker (`stop_gradient`)
+- `loop`: runs body graphs, which are among its parameters; it may have several results
 """
 
 Promotion = Literal["same", "float", "integer", "boolean", "none"]
@@ -110,6 +111,8 @@ class Prim:
     vjp(g, y, *xs, **params) -> cotangents, one per operand: Tensor, None, or a callable that gives one
         (called only when that operand's gradient is wanted). None instead of a rule: no derivative.
         `zero=True`: the derivative is zero everywhere (floor, comparisons), the path simply ends.
+        Of a loop: vjp(gs, ys, xs, wanted, **params), with lists: gs has None for results without a cotangent,
+        `wanted` says which operands' cotangents are asked for.
     mask: how a cotangent's mask goes through the vjp: `keep` (the rule multiplies elementwise), `move` (apply
         the same vjp to the mask), `any` (the vjp sums; of a mask it takes any), `drop` (applied before). A
         rule makes a mask by giving a `pullback.Masked`.

@@ -23,15 +23,15 @@ from .types import Type, bool_
 
 @dataclass(frozen=True)
 class Step:
-    """One equation over tensors; `keys` name the values that its operands and its result are."""
+    """One equation over tensors; `keys` name the values that its operands and its results are."""
 
     prim: Prim | None
     ins: tuple[Tensor, ...]
-    out: Tensor
+    outs: tuple[Tensor, ...]
     params: Mapping[str, Any]
     source: tuple[Source, ...]
     in_keys: tuple[Any, ...]
-    out_key: Any
+    out_keys: tuple[Any, ...]
 
     @property
     def name(self) -> str:
@@ -92,7 +92,7 @@ def _recorded_step(record: Record) -> Step:
     plain: Tensor = record.out
     out = Tensor(plain.type, plain.data, record=record)
     keys = tuple(key_of(t) for t in record.ins)
-    return Step(record.prim, record.ins, out, record.params, record.source, keys, id(record))
+    return Step(record.prim, record.ins, (out,), record.params, record.source, keys, (id(record),))
 
 
 def traced_steps(scope: Scope) -> list[Step]:
@@ -106,11 +106,11 @@ def traced_steps(scope: Scope) -> list[Step]:
         Step(
             eqn.prim,
             tuple(map(tensor, eqn.ins)),
-            tensor(eqn.out),
+            tuple(map(tensor, eqn.outs)),
             eqn.params,
             tuple(lines),
-            tuple(id(a) for a in eqn.ins),
-            id(eqn.out),
+            tuple(map(id, eqn.ins)),
+            tuple(map(id, eqn.outs)),
         )
         for eqn, lines in zip(list(builder.eqns), list(builder.sources), strict=True)
     ]
@@ -137,16 +137,16 @@ def pull_back(
         if key_of(out) in active:
             _add(sums, key_of(out), Cotangent(cotangent))
     for step in reversed(steps):
-        if step.out_key not in active or step.out_key not in sums:
+        totals = [sums.get(key) if key in wanted else sums.pop(key, None) for key in step.out_keys]
+        if all(total is None for total in totals) or not any(key in active for key in step.out_keys):
             continue
-        total = sums[step.out_key] if step.out_key in wanted else sums.pop(step.out_key)
         if cause := _cause(step, active, broken):
             start = _start(steps, cause, dict(zip(wanted, variables, strict=True)))
             path = f"it lies on the path from {describe(start)} to {describe(outputs[0])}"
             raise GradError(f"{cause.name} has no derivative; {path}", hint=_CUT, sources=cause.source)
         if any(key in active for key in step.in_keys):
             with sourced(step.source):
-                for key, part in _through(step, total, active, strip):
+                for key, part in _through(step, totals, active, strip):
                     _add(sums, key, part)
     return [sums[key].select() if key in sums else None for key in wanted]
 
@@ -165,16 +165,17 @@ def _activity(steps: Sequence[Step], wanted: set[Any]) -> tuple[set[Any], dict[A
     for step in steps:
         if step.prim is not None and (step.prim.zero or step.prim.kind == "effect"):
             continue
-        dtype = step.out.type.dtype
         ends = next((broken[key] for key in _operands(step) if key in broken), None)
         is_active = any(key in active for key in step.in_keys)
-        if dtype.floating and (is_active or ends):
-            active.add(step.out_key)
-        elif not dtype.floating and dtype != bool_:
-            if step.prim is not None and step.prim.vjp is None and is_active:
-                broken[step.out_key] = step
-            elif ends:
-                broken[step.out_key] = ends
+        for out, key in zip(step.outs, step.out_keys, strict=True):
+            dtype = out.type.dtype
+            if dtype.floating and (is_active or ends):
+                active.add(key)
+            elif not dtype.floating and dtype != bool_:
+                if step.prim is not None and step.prim.vjp is None and is_active:
+                    broken[key] = step
+                elif ends:
+                    broken[key] = ends
     return active, broken
 
 
@@ -193,7 +194,7 @@ def _cause(step: Step, active: set[Any], broken: Mapping[Any, Step]) -> Step | N
 
 def _start(steps: Sequence[Step], end: Step, variables: Mapping[Any, Tensor]) -> Tensor:
     """A variable that a step depends on."""
-    makers = {step.out_key: step for step in steps}
+    makers = {key: step for step in steps for key in step.out_keys}
     seen: set[Any] = set()
     stack = list(end.in_keys)
     while stack:
@@ -223,14 +224,18 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 
 def _through(
-    step: Step, total: Cotangent, active: set[Any], strip: Callable[[Tensor], Tensor]
+    step: Step, totals: Sequence[Cotangent | None], active: set[Any], strip: Callable[[Tensor], Tensor]
 ) -> list[tuple[Any, Cotangent]]:
     """What one equation hands to its active operands."""
     prim = step.prim
+    if prim is not None and prim.kind == "loop":
+        return _through_loop(step, totals, active, strip)
+    (total,) = totals
+    assert total is not None
     if prim is None:
         return [(step.in_keys[0], total)]
     assert prim.vjp is not None
-    vjp, out, ins = prim.vjp, strip(step.out), [strip(t) for t in step.ins]
+    vjp, out, ins = prim.vjp, strip(step.outs[0]), [strip(t) for t in step.ins]
 
     def rule(g: Tensor) -> Sequence[Any]:
         return vjp(g, out, *ins, **step.params)
@@ -244,6 +249,18 @@ def _through(
             clean = total.mask is None or way.select_first or (way.keeps_zeros and total.clean)
             found.append((key, _cotangent(_called(value), _called(mask), clean)))
     return found
+
+
+def _through_loop(
+    step: Step, totals: Sequence[Cotangent | None], active: set[Any], strip: Callable[[Tensor], Tensor]
+) -> list[tuple[Any, Cotangent]]:
+    """The same of an equation with a body, whose rule takes the cotangents of all results at once."""
+    assert step.prim is not None and step.prim.vjp is not None
+    given = [None if total is None else total.select() for total in totals]
+    wanted = tuple(key in active for key in step.in_keys)
+    outs, ins = [strip(t) for t in step.outs], [strip(t) for t in step.ins]
+    values = step.prim.vjp(given, outs, ins, wanted, **step.params)
+    return [(k, Cotangent(v)) for k, v in zip(step.in_keys, values, strict=True) if v is not None and k in active]
 
 
 def _cotangent(value: Tensor | Masked, mask: Tensor | None, clean: bool) -> Cotangent:

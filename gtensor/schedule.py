@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .ir import Eqn, Graph, Lit, Var, names, show_atom, show_param
+from .ir import Eqn, Graph, Lit, Var, names, show_eqn
 from .types import Shape, shape_size
 
 Level = Literal["element", "row", "after"]
 """Where in its group a value is known: per element of the loop, per row, or only when the loop is over."""
 
-GroupKind = Literal["row", "product", "assemble", "copy"]
+GroupKind = Literal["row", "product", "assemble", "copy", "loop"]
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Group:
     with {} for the number of the group `blocker`.
 
     A `copy` has no equations: it writes the elements at `source` to `target`, in row-major order of `space`.
+    A `loop` has one, and a `Loop`.
     """
 
     kind: GroupKind
@@ -46,6 +47,20 @@ class Group:
     reads: set[Var] = field(default_factory=set)
     target: Var | None = None
     source: Location | None = None
+    loop: Loop | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """The inside of a loop: the schedule of its body, and the memory around it.
+
+    `operands` are the values that its sliced and captured inputs are read from, dense in memory; `results` has
+    for each output of the body its place among the outputs of the schedule.
+    """
+
+    body: Schedule
+    operands: tuple[Var, ...]
+    results: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +77,12 @@ class Schedule:
     location: dict[Var, Location]
     outputs: tuple[Var, ...]
 
+    @property
+    def equations(self) -> tuple[Eqn, ...]:
+        """All equations, in the order in which a program numbers them: those of a loop's body after all others."""
+        bodies = (group.loop.body.equations for group in self.groups if group.loop is not None)
+        return (*self.graph.eqns, *(eqn for eqns in bodies for eqn in eqns))
+
     def as_text(self) -> str:
         """The groups with their equations and the rule that opened each."""
         name_of = names(self.graph)
@@ -71,10 +92,9 @@ class Schedule:
             space = ", ".join(map(str, group.space))
             lines.append(f"kernel {i}: {group.kind} over ({space}): {group.why.format(number.get(id(group.blocker)))}")
             for eqn in group.eqns:
-                args = [show_atom(a, name_of) for a in eqn.ins]
-                args += [f"{k}={show_param(v)}" for k, v in sorted(eqn.params.items())]
-                level = self.level[eqn.out]
-                lines.append(f"    {level:<8}{name_of[eqn.out]}: {eqn.out.type} = {eqn.prim.name}({', '.join(args)})")
+                lines.append(f"    {self.level[eqn.outs[0]]:<8}{show_eqn(eqn, name_of)}")
+            if group.loop is not None:
+                lines += [f"    {line}" for line in group.loop.body.as_text().splitlines()]
             if group.target is not None:
                 lines.append(f"    copy to {name_of.get(group.target, group.target.hint)}: {group.target.type}")
         return "\n".join(lines)

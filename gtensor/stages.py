@@ -294,7 +294,7 @@ class Compiled:
 
     def error(self, failure: Failure) -> errors.GTensorError:
         """The error for a call that failed, at the user's line: IndexingError, or InternalError."""
-        eqns = self.lowered.schedule.graph.eqns
+        eqns = self.lowered.schedule.equations
         if failure.status == ERR_INDEX and 0 <= failure.node < len(eqns):
             return index_error(eqns[failure.node], failure.index)
         return errors.InternalError(str(failure.error()))

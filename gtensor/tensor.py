@@ -426,6 +426,18 @@ def bind(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hint:
         raise
 
 
+def bind_all(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any]) -> list[Tensor]:
+    """Bind a primitive with any number of results into the trace in force."""
+    scope = STATE.scope
+    assert scope is not None
+    try:
+        atoms = scope.builder.bind_all(prim, [scope.atom(t) for t in tensors], params, user_sources())
+    except GTensorError as error:
+        _explain(error, prim, tensors)
+        raise
+    return [Tensor(atom.type, atom=atom, scope=scope) for atom in atoms]
+
+
 def _explain(error: GTensorError, prim: Prim, tensors: Sequence[Tensor]) -> None:
     """Add the operation, its operands by name and type, and the user's line to the error of a rule."""
     operands = ", ".join(f"{_hint(t) or f'operand {i}'} is {resolve(t.type)}" for i, t in enumerate(tensors, 1))

@@ -74,6 +74,17 @@ def scope(name: str) -> Iterator[Scope]:
         inner.builder.open = False
 
 
+@contextlib.contextmanager
+def binding(builder: Builder) -> Iterator[Scope]:
+    """Bind everything inside into a builder that is there already, until the block ends."""
+    inner = Scope(builder, STATE.scope)
+    STATE.scope = inner
+    try:
+        yield inner
+    finally:
+        STATE.scope = inner.parent
+
+
 def placeholder(inner: Scope, type: Type, hint: str = "") -> Tensor:
     """A traced tensor that stands for a new input."""
     return Tensor(type, atom=inner.builder.input(type, hint), scope=inner)

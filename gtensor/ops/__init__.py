@@ -14,6 +14,7 @@ from . import (
     layout,
     products,
     reduce,
+    scan,
     statistics,
     transcendental,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "layout",
     "products",
     "reduce",
+    "scan",
     "statistics",
     "transcendental",
 ]

@@ -18,6 +18,9 @@ from .algebra import algebra
 from .cut import cut
 from .dce import dce
 from .gemm import gemm
+from .hoist import hoist
+from .loops import loops
+from .split import split
 from .verify import changed_value
 from .views import views
 
@@ -32,7 +35,10 @@ class Pass:
 
 
 PASSES = (
-    Pass("cut", cut, "first: a wall hides what made an operand from all rules that follow"),
+    Pass("loops", loops, "first: it knows that two loops are one by their bodies, which other passes rewrite"),
+    Pass("cut", cut, "early: a wall hides what made an operand from all rules that follow"),
+    Pass("split", split, "before hoist: the part of a product that does not change from step to step can leave a loop"),
+    Pass("hoist", hoist, "before views: what leaves a loop becomes larger operations for them to simplify"),
     Pass("views", views, "before gemm and algebra: they look for transposes and literals next to operations"),
     Pass("gemm", gemm, "after views: a transpose that a product or another transpose takes in is no use to count"),
     Pass("algebra", algebra, "after views: it sees literals as operands and no view between two operations"),
