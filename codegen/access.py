@@ -154,7 +154,7 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
         side = found.writes if use.kind in ("store", "accumulate") else found.reads
         name = home(use.access.buffer, table)
         side.setdefault(name, []).append(use if name == use.access.buffer else use._replace(kind="trip"))
-    found.keeps = {a.buffer for a in step.accumulators if a.start == "keep"}
+    found.keeps = {home(a.buffer, table) for a in step.accumulators if a.start == "keep"}
     found.scratch = {a.scratch for a in step.accumulators if a.scratch}
     if isinstance(step, Gemm) and step.scratch:
         found.scratch.add(step.scratch)

@@ -56,7 +56,7 @@ from .show import show_shape, show_table
 class Place:
     """`block` is `in`, `out`, `state` or `work`; `slot` counts in/out pointers; `offset` is in bytes (state, work).
 
-    The place of a slice is that of its outermost buffer and the names of the `loops` that move it, outermost first.
+    A slice has the place of its outermost buffer, with the names of the `loops` that move it, the outer one first.
     """
 
     block: str
@@ -132,7 +132,10 @@ class _Line:
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
         """The first and the last place of each buffer; what is used in a loop and outside lives through the loop."""
-        lives = lifetimes(self.steps)
+        lives: dict[str, tuple[int, int]] = {}
+        for place, step in enumerate(self.steps):
+            for name in step.names():
+                lives[name] = (lives[name][0] if name in lives else place, place)
         for start, end, _ in reversed(self.loops):
             for name in {name for step in self.steps[start:end] for name in step.names()}:
                 first, last = lives[name]
@@ -205,13 +208,9 @@ def _that_move(steps: Sequence[Step], places: Mapping[str, Place]) -> tuple[Step
     )
 
 
-def lifetimes(steps: Sequence[Touches]) -> dict[str, tuple[int, int]]:
-    """The first and the last step that touch each buffer."""
-    lives: dict[str, tuple[int, int]] = {}
-    for number, step in enumerate(steps):
-        for name in step.names():
-            lives[name] = (lives[name][0] if name in lives else number, number)
-    return lives
+def lifetimes(program: Program) -> dict[str, tuple[int, int]]:
+    """When each buffer that is touched lives: in a row of all kernels, with a place before and after each loop."""
+    return _in_line(program.steps, program.table).lifetimes()
 
 
 def _room(buffer: Buffer) -> int:
