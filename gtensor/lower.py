@@ -228,46 +228,48 @@ def _loop(f: Steps, index: int, group: Group) -> None:
     (eqn,), (body,) = group.eqns, group.bodies
     carries, slices = eqn.params["carries"], eqn.params["slices"]
     memory, name, schedule = f.memory, f.name(index, group), body.schedule
-    inputs = schedule.graph.inputs
-    _start(f, name, eqn.outs[:carries], eqn.ins)
+    inputs, carried = schedule.graph.inputs, _carried(f, eqn.outs[:carries])
+    _start(f, name, carried, eqn.ins)
     _take_names(f, schedule)
-    _let_lie(f, inputs[:carries], eqn.outs[:carries])
+    _let_lie(f, inputs[:carries], carried)
     _let_lie(f, inputs[carries + slices :], body.operands[slices:])
     made = [schedule.outputs[i] for i in body.results]
     moving = [*zip(inputs[carries : carries + slices], body.operands[:slices], strict=True)]
     moving += zip(made[carries:], eqn.outs[carries:], strict=True)
     sliced = tuple(memory.add(var, "slice", -1, f.buffer(array)) for var, array in moving)
     inner = _inside(f, schedule, f"{name}_k")
-    moved = _moved(f, inner, eqn.outs[:carries], made)
+    moved = _moved(f, inner, carried, made)
     count, turned = eqn.params["length"], eqn.params["reverse"]
     f.steps.append(p.Repeat(name, count, tuple(inner.steps), moved, sliced, turned, f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs[:carries])
 
 
 def _while(f: Steps, index: int, group: Group) -> None:
     """A loop that runs until its first part finds the condition false."""
     (eqn,), (test, body) = group.eqns, group.bodies
-    name, tests = f.name(index, group), test.schedule
-    _start(f, name, eqn.outs, eqn.ins)
+    name, tests, carried = f.name(index, group), test.schedule, _carried(f, eqn.outs)
+    _start(f, name, carried, eqn.ins)
     for part in (test, body):
         inputs = part.schedule.graph.inputs
         _take_names(f, part.schedule)
-        _let_lie(f, inputs[: len(eqn.outs)], eqn.outs)
-        _let_lie(f, inputs[len(eqn.outs) :], part.operands)
+        _let_lie(f, inputs[: len(carried)], carried)
+        _let_lie(f, inputs[len(carried) :], part.operands)
     first, then = _inside(f, tests, f"{name}_test"), _inside(f, body.schedule, f"{name}_k")
     guard = p.Guard(f"{name}_guard", first.buffer(tests.outputs[test.results[0]]))
-    moved = _moved(f, then, eqn.outs, [body.schedule.outputs[i] for i in body.results])
+    moved = _moved(f, then, carried, [body.schedule.outputs[i] for i in body.results])
     steps = (*first.steps, guard, *then.steps)
     f.steps.append(p.Repeat(name, MOST_TRIPS, steps, moved, comment=f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs)
 
 
 def _switch(f: Steps, index: int, group: Group) -> None:
     """Each branch is a loop of one trip, which is left at once where another branch is chosen."""
     (eqn,), name = group.eqns, f.name(index, group)
     last = len(group.bodies) - 1
-    zero = [lit(0, Type((), out.type.dtype)) for out in eqn.outs]
-    nothing = [Location(value, (0,) * out.type.ndim) for value, out in zip(zero, eqn.outs, strict=True)]
-    for i, (out, source) in enumerate(zip(eqn.outs, nothing, strict=True)):
-        f.steps.append(copy_step(f, f.memory.unique(f"{name}_start{i}"), out, source, out.type))
+    carried = _carried(f, eqn.outs)
+    for i, out in enumerate(carried):
+        nothing = Location(lit(0, Type((), out.type.dtype)), (0,) * out.type.ndim)
+        f.steps.append(copy_step(f, f.memory.unique(f"{name}_start{i}"), out, nothing, out.type))
     for number, body in enumerate(group.bodies):
         flag = f.memory.scratch(f"{name}_is_{number}", "b1", (), "work")
         operator = "<=" if number == 0 else ">=" if number == last else "=="
@@ -275,10 +277,11 @@ def _switch(f: Steps, index: int, group: Group) -> None:
         _take_names(f, body.schedule)
         _let_lie(f, body.schedule.graph.inputs, body.operands)
         inner = _inside(f, body.schedule, f"{name}_{number}_k")
-        moved = _moved(f, inner, eqn.outs, [body.schedule.outputs[i] for i in body.results])
+        moved = _moved(f, inner, carried, [body.schedule.outputs[i] for i in body.results])
         own = f.memory.unique(f"{name}_branch{number}")
         steps = (p.Guard(f"{own}_guard", flag), *inner.steps)
         f.steps.append(p.Repeat(own, 1, steps, moved, comment=f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs)
 
 
 def _comparison(f: Steps, name: str, index: Atom, operator: str, number: int, flag: str) -> p.RowKernel:
@@ -290,6 +293,26 @@ def _comparison(f: Steps, name: str, index: Atom, operator: str, number: int, fl
     expr = cexpr.Expr(f"{{0}} {operator} {{1}}", args, index.type.dtype.tag, "b1")
     kernel.add(p.Store(p.Access(flag, (0,)), kernel.assign("chosen", "b1", expr, False, 0)), False, 0)
     return p.RowKernel(f.memory.unique(name), kernel.space, kernel.finished())
+
+
+def _carried(f: Steps, outs: Sequence[Var]) -> list[Var]:
+    """The results, with stand-ins for those that are rows of an array: what is carried has memory of its own."""
+    found = []
+    for out in outs:
+        if f.memory.is_slice(out):
+            twin = Var(out.type, out.hint)
+            f.memory.names[twin] = f.memory.unique(f"{f.memory.names[out]}_carried")
+            out = twin
+        found.append(out)
+    return found
+
+
+def _bring_home(f: Steps, name: str, carried: Sequence[Var], outs: Sequence[Var]) -> None:
+    """Copy what stand-ins hold."""
+    for twin, out in zip(carried, outs, strict=True):
+        if twin is not out:
+            source = Location(twin, dense_strides(out.type.shape))
+            f.steps.append(copy_step(f, f.memory.unique(f"{name}_home"), out, source, out.type))
 
 
 def _start(f: Steps, name: str, outs: Sequence[Var], ins: Sequence[Atom]) -> None:
