@@ -12,9 +12,9 @@ from typing import Any
 from ..errors import OptionError, ShapeError
 from ..ops.arithmetic import where
 from ..ops.reduce import sum
-from ..ops.statistics import floating, mean
+from ..ops.statistics import mean
 from ..ops.transcendental import exp, log, log1p, softplus
-from ..tensor import Tensor
+from ..tensor import Tensor, as_tensor, cast
 from .activations import clip
 from .losses import pair, reduced
 
@@ -23,8 +23,8 @@ _LEAST_LOG = -100
 
 
 def _factor(loss: Tensor, factor: Any, what: str, name: str) -> Tensor:
-    """A weight that broadcasts to the shape of the loss."""
-    weight = floating(factor)
+    """A weight that broadcasts to the shape of the loss, in its dtype."""
+    weight = cast(as_tensor(factor), loss.type.dtype)
     shape, given = loss.type.shape, weight.type.shape
     tail = shape[len(shape) - len(given) :]
     if len(given) > len(shape) or any(n not in (1, m) for n, m in zip(given, tail, strict=True)):

@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import OptionError
-from ..nn.activations import clip
-from ..ops.arithmetic import floor_divide, where
+from ..ops.arithmetic import floor_divide, minimum, where
 from ..ops.layout import broadcast_to
 from ..ops.transcendental import cos, exp
 from ..tensor import Tensor, as_tensor, cast
@@ -24,14 +23,14 @@ Schedule = Callable[[Any], Any]
 """schedule(step) -> rate. `step` is an int64 scalar tensor inside an optimizer, else a number or array of steps."""
 
 
-def _share(step: Any, begin: float, end: float) -> Tensor:
-    """How far a step is on the way from begin to end, in [0, 1]."""
-    return clip((cast(as_tensor(step), float64) - begin) / (end - begin), 0, 1)
+def _number(step: Any) -> Tensor:
+    """The step as float64, which counts exactly further than anyone trains."""
+    return cast(as_tensor(step), float64)
 
 
-def _bend(start: float, end: float, share: Tensor) -> Tensor:
-    """Half a wave of the cosine from start to end."""
-    return end + (start - end) * (0.5 + 0.5 * cos(math.pi * share))
+def _wave(base: Any, peak: float, phase: Tensor) -> Tensor:
+    """A wave of the cosine: the peak at phase 0, base at phase -1, and from phase 1 on."""
+    return base + (peak - base) * (0.5 + 0.5 * cos(math.pi * minimum(phase, 1)))
 
 
 def _require_steps(what: str, **steps: Any) -> None:
@@ -46,7 +45,7 @@ def constant(value: float) -> Schedule:
     >>> gt.optim.constant(0.1)(7)
     Tensor(0.1, dtype=float64)
     """
-    return lambda step: broadcast_to(cast(as_tensor(value), float64), as_tensor(step).type.shape)
+    return lambda step: broadcast_to(_number(value), as_tensor(step).type.shape)
 
 
 def linear(start: float, end: float, steps: int) -> Schedule:
@@ -57,7 +56,7 @@ def linear(start: float, end: float, steps: int) -> Schedule:
     Tensor([1.  , 0.75, 0.  , 0.  ], dtype=float64)
     """
     _require_steps("linear", steps=steps)
-    return lambda step: start + (end - start) * _share(step, 0, steps)
+    return lambda step: start + (end - start) * minimum(_number(step) / steps, 1)
 
 
 def cosine_decay(start: float, steps: int, end: float = 0.0) -> Schedule:
@@ -71,7 +70,7 @@ def cosine_decay(start: float, steps: int, end: float = 0.0) -> Schedule:
     Tensor([1.  , 0.75, 0.5 , 0.5 ], dtype=float64)
     """
     _require_steps("cosine_decay", steps=steps)
-    return lambda step: _bend(start, end, _share(step, 0, steps))
+    return lambda step: _wave(end, start, _number(step) / steps)
 
 
 def warmup_cosine(peak: float, warmup: int, steps: int, start: float = 0.0, end: float = 0.0) -> Schedule:
@@ -86,8 +85,13 @@ def warmup_cosine(peak: float, warmup: int, steps: int, start: float = 0.0, end:
     _require_steps("warmup_cosine", warmup=warmup)
     if not warmup < steps:
         raise OptionError(f"warmup_cosine: the warm-up of {warmup} steps must end before step {steps}")
-    up = linear(start, peak, warmup)
-    return lambda step: where(as_tensor(step) < warmup, up(step), _bend(peak, end, _share(step, warmup, steps)))
+
+    def schedule(step: Any) -> Tensor:
+        t = _number(step)
+        up = start + (peak - start) / warmup * t
+        return where(t < warmup, up, _wave(end, peak, (t - warmup) / (steps - warmup)))
+
+    return schedule
 
 
 def _power(factor: float, exponent: Tensor) -> Tensor:
@@ -106,7 +110,7 @@ def exponential_decay(start: float, factor: float, steps: int = 1) -> Schedule:
     """
     _require_factor("exponential_decay", factor)
     _require_steps("exponential_decay", steps=steps)
-    return lambda step: start * _power(factor, cast(as_tensor(step), float64) / steps)
+    return lambda step: start * _power(factor, _number(step) / steps)
 
 
 def step_decay(start: float, factor: float, every: int) -> Schedule:
@@ -120,7 +124,7 @@ def step_decay(start: float, factor: float, every: int) -> Schedule:
     """
     _require_factor("step_decay", factor)
     _require_steps("step_decay", every=every)
-    return lambda step: start * _power(factor, cast(floor_divide(as_tensor(step), every), float64))
+    return lambda step: start * _power(factor, _number(floor_divide(as_tensor(step), every)))
 
 
 def _require_factor(what: str, factor: float) -> None:
@@ -172,9 +176,9 @@ def one_cycle(
     start = peak / div_factor
 
     def schedule(step: Any) -> Tensor:
-        down = _bend(peak, start / final_div_factor, _share(step, top, last))
-        if not top:
-            return down
-        return where(as_tensor(step) <= top, _bend(start, peak, _share(step, 0, top)), down)
+        beyond = _number(step) - top
+        up = beyond < 0
+        base = where(up, _number(start), start / final_div_factor)
+        return _wave(base, peak, beyond / where(up, _number(top), last - top))
 
     return schedule
