@@ -37,7 +37,9 @@ LAYERS = {
              ops.backscan ops.scan ops.control ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce nn
-             nn.activations nn.attention nn.normalization nn.functions nn.losses nn.cells nn.layers optim""",
+             nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
+             optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
+             optim.accumulation optim.grouping""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": "gtensor api captures calls donation pipeline stages report resident loop train cli demo doctor",
 }

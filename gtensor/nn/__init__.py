@@ -9,16 +9,24 @@ from ..ops.arithmetic import stop_gradient
 from ..ops.transcendental import gelu, sigmoid, softplus, tanh
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .attention import scaled_dot_product_attention
+from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import embedding, linear, one_hot
-from .losses import cross_entropy, huber_loss, mse_loss, nll_loss
+from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
 from .normalization import layer_norm, log_softmax, logsumexp, softmax
 
+bce_with_logits = binary_cross_entropy_with_logits
+
 __all__ = [
+    "bce_with_logits",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "clip",
     "cross_entropy",
     "embedding",
     "gelu",
     "huber_loss",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
@@ -32,6 +40,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softplus",
     "stop_gradient",
