@@ -36,7 +36,8 @@ LAYERS = {
              ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.scan_hoist passes.recompute passes.dce nn
-             nn.activations nn.normalization nn.functions nn.losses nn.cells nn.layers optim""",
+             nn.activations nn.normalization nn.functions nn.losses nn.cells nn.layers nn.initializers optim
+             quantile random""",
     "L5": "schedule fuse kernel lower",
     "L6": "gtensor api captures calls donation pipeline stages report resident loop train cli demo doctor",
 }
