@@ -100,6 +100,7 @@ class Body:
         self.places = {name: param.place for param in signature.params for name in param.buffers}
         self.lanes: Lanes | None = None
         self.wide = False
+        self.packs = False
         self.code = Code()
         self.names = Names(dim.name for dim in signature.dims)
         self.pointers: dict[str, str] = {}
@@ -259,7 +260,9 @@ class Body:
         if wide and self.lanes:
             self.lanes.varying.add(stmt.var)
         stored = stmt.var in self._stored
-        name = self.element(self._stored[stmt.var].access) if stored else self.names.new(hint(stmt.var), self.subscript())
+        name = (
+            self.element(self._stored[stmt.var].access) if stored else self.names.new(hint(stmt.var), self.subscript())
+        )
         line = self._assignment(stmt, name, wide)
         if 4 * self.code.depth + len(line) > WIDTH:
             for arg in stmt.expr.args:

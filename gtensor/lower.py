@@ -319,7 +319,7 @@ class _Statements:
             return self.f.memory.value(var)
         if (var, phase) in self.again:
             return self.again[var, phase]
-        if 0 < self.cost(var, phase) <= AGAIN:
+        if 0 < self.cost(var, phase, AGAIN) <= AGAIN:
             eqn = self.made_by[var]
             expr = self.expression(eqn, [self.operand(a, False, phase) for a in eqn.ins])
             self.again[var, phase] = self.kernel.assign(self.f.memory.names[var], expr.r, expr, False, phase)
@@ -330,16 +330,24 @@ class _Statements:
         row = self.kernel.row_buffer(var, made)
         return self.kernel.reread(row, (0,) * (len(self.kernel.space) - 1) + (1,), var, phase)
 
-    def cost(self, var: Var, phase: int) -> float:
-        """Operations that give a value in a later phase from what is there in memory or in variables."""
+    def cost(self, var: Var, phase: int, budget: float) -> float:
+        """Operations that give a value in a later phase from what is there in memory or in variables.
+
+        What costs more than the budget is not counted to its end.
+        """
         known = var in self.per_row or self.phase_of[var] == phase or (var, phase) in self.again
         if known or var in self.f.stored or self.kernel.has_row_buffer(var):
             return 0
         if var not in self.made_by:
             return math.inf
         eqn = self.made_by[var]
-        inside = [a for a in eqn.ins if isinstance(a, Var) and self.f.inside(a, self.index)]
-        return eqn.prim.flops + sum(self.cost(a, phase) for a in inside)
+        total: float = eqn.prim.flops
+        for a in eqn.ins:
+            if total > budget:
+                return math.inf
+            if isinstance(a, Var) and self.f.inside(a, self.index):
+                total += self.cost(a, phase, budget - total)
+        return total
 
     def expression(self, eqn: Eqn, args: Sequence[str]) -> cexpr.Expr:
         """An elementwise equation over variables and literals."""

@@ -24,13 +24,14 @@ LAYERS = {
              codegen.options""",
     "C1": """codegen.access codegen.boundary codegen.check codegen.donate codegen.memory codegen.nest
              codegen.show""",
-    "C2": """codegen.ctext codegen.signature codegen.body codegen.rows codegen.tiles codegen.gemm
-             codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi codegen.machine codegen.folder
-             codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline codegen.library""",
+    "C2": """codegen.ctext codegen.vectors codegen.signature codegen.body codegen.rows codegen.tiles codegen.blocking
+             codegen.gemm codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi codegen.machine
+             codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline
+             codegen.library""",
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
-    "L2": "tensor methods trace pullback grad batch interp show check gradcheck",
+    "L2": "tensor methods reach trace pullback grad batch interp show check gradcheck",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.control
              ops.linalg""",
@@ -38,7 +39,7 @@ LAYERS = {
              passes.views passes.algebra passes.gemm passes.scan_hoist passes.recompute passes.dce nn
              nn.activations nn.normalization nn.functions nn.losses nn.cells nn.layers optim""",
     "L5": "schedule fuse kernel lower",
-    "L6": "gtensor api captures calls donation pipeline stages report resident loop train cli demo doctor",
+    "L6": "gtensor api captures calls donation pipeline stages report resident shortcut loop train cli demo doctor",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 
