@@ -361,7 +361,8 @@ def loop(b: Builder) -> None:
             made.append(written)
         pairs.append((read.name, written.name))
     stacked = []
-    for value in b.draw(st.lists(st.sampled_from(made), max_size=2)) if made else ():
+    stored = [*made, *carried]
+    for value in b.draw(st.lists(st.sampled_from(stored), max_size=2)) if stored else ():
         if sum(isinstance(n, Dim) for n in (count, *value.shape)) > 1:
             continue
         stacked.append(b.new(value.dtype, (count, *value.shape), hint="ys"))
