@@ -395,7 +395,7 @@ def _reused(plan: Plan, lives: Mapping[str, tuple[int, int]]) -> dict[str, str]:
     """Buffer -> `over` the buffer whose memory it has taken over in place."""
     found: dict[str, str] = {}
     holders: dict[tuple[Place, int], str] = {}
-    order = [b for b in plan.program.buffers if b.name in lives and plan.places[b.name].block == "work"]
+    order = [b for b in plan.program.buffers if b.name in lives]
     for buffer in sorted(order, key=lambda b: lives[b.name][0]):
         place, size = plan.places[buffer.name], nbytes(buffer.shape, buffer.dtype)
         before = holders.get((place, size))
