@@ -30,6 +30,26 @@ class Operations:
     sum = staticmethod(gt.sum)
 
     @staticmethod
+    def sdpa(q: Any, k: Any, v: Any, causal: bool) -> gt.Tensor:
+        """Attention."""
+        return gt.nn.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    @staticmethod
+    def take(table: Any, ids: Any) -> gt.Tensor:
+        """Rows of a table."""
+        return gt.take(table, ids, axis=0)
+
+    @staticmethod
+    def heads(h: gt.Tensor, batch: int, length: int, heads: int, size: int) -> tuple[gt.Tensor, ...]:
+        """Queries, keys and values by heads."""
+        return tuple(h.reshape((batch, length, 3, heads, size)).transpose((2, 0, 3, 1, 4)))
+
+    @staticmethod
+    def unheads(a: gt.Tensor, batch: int, length: int, size: int) -> gt.Tensor:
+        """The heads side by side again."""
+        return a.transpose((0, 2, 1, 3)).reshape((batch, length, size))
+
+    @staticmethod
     def scan(cell: Callable[[Any, Any], Any], init: Any, xs: Any) -> gt.Tensor:
         """The carries of all steps."""
 
@@ -48,6 +68,7 @@ class Operations:
 OPTIMIZERS: dict[str, Callable[[dict[str, Any]], gt.optim.Optimizer]] = {
     "sgd": lambda opt: gt.optim.sgd(opt["lr"]),
     "sgd_dx": lambda opt: gt.optim.sgd(opt["lr"]),
+    "pc": lambda opt: gt.optim.sgd(opt["lr"]),
     "adam": lambda opt: gt.optim.adam(opt["lr"]),
     "adamw": lambda opt: gt.optim.adamw(opt["lr"], weight_decay=opt["wd"]),
 }
@@ -55,6 +76,8 @@ OPTIMIZERS: dict[str, Callable[[dict[str, Any]], gt.optim.Optimizer]] = {
 
 def loss_of(name: str) -> Callable[..., gt.Tensor]:
     """`loss(params, x, y)` of a workload; the last argument is W9's cotangent, further data is captured."""
+    if name == "W5":
+        return predictive_coding
     model = models.LOSS[name]
     second = "ct" if name == "W9" else "y"
     rest = {key: value for key, value in workloads.make(name)[1].items() if key not in ("x", second)}
@@ -65,6 +88,16 @@ def loss_of(name: str) -> Callable[..., gt.Tensor]:
 
     loss.__name__ = name
     return loss
+
+
+def predictive_coding(params: dict[str, Any], x: Any, y: Any) -> gt.Tensor:
+    """W5: the activity relaxes for K steps, then the energy at rest is what the weights descend."""
+    data, opt = {"x": x, "y": y}, workloads.make("W5")[2]
+    mu = models.W5_mu1(Operations, params, data)
+    slope = gt.grad(lambda activity: models.W5_energy(Operations, params, data, activity, mu))
+    relaxed, _ = gt.scan(lambda a, _: (a - opt["lr_x"] * slope(a), None), mu, length=opt["K"])
+    value: gt.Tensor = models.W5_energy(Operations, params, data, gt.stop_gradient(relaxed), mu) * (1 / 64)
+    return value
 
 
 def batch_of(name: str, data: dict[str, Any]) -> tuple[Any, Any]:

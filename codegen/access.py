@@ -27,6 +27,7 @@ from .program import (
     Check,
     Extent,
     Gemm,
+    Guard,
     Kernel,
     Load,
     Repeat,
@@ -149,6 +150,8 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
     """
     if isinstance(step, Repeat):
         return _trips(step, table)
+    if isinstance(step, Guard):
+        return Touches(reads={home(step.flag, table): []})
     found = Touches()
     for use in uses(step):
         side = found.writes if use.kind in ("store", "accumulate") else found.reads

@@ -17,7 +17,7 @@ from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, s
 from .describe import description, shape_text
 from .functions import COUNT, Call, Function, kernel_functions
 from .memory import Place, Plan
-from .program import Dim, Repeat, Step, home
+from .program import Dim, Guard, Repeat, Step, home
 from .signature import Param
 from .target import Target
 from .tiles import families
@@ -60,10 +60,10 @@ class _Loop:
     """A loop of the entry, with something in it."""
 
     repeat: Repeat
-    items: list[Call | _Loop]
+    items: list[Call | _Loop | Guard]
 
 
-_Item = Call | _Loop
+_Item = Call | _Loop | Guard
 
 
 def _calls(items: Iterable[_Item]) -> Iterator[Call]:
@@ -71,8 +71,17 @@ def _calls(items: Iterable[_Item]) -> Iterator[Call]:
     for item in items:
         if isinstance(item, _Loop):
             yield from _calls(item.items)
-        else:
+        elif isinstance(item, Call):
             yield item
+
+
+def _flags(items: Iterable[_Item]) -> Iterator[str]:
+    """The buffers that guards test."""
+    for item in items:
+        if isinstance(item, _Loop):
+            yield from _flags(item.items)
+        elif isinstance(item, Guard):
+            yield item.flag
 
 
 def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
@@ -164,7 +173,9 @@ def _items(steps: Iterable[Step], calls: Mapping[str, Call]) -> list[_Item]:
     """The steps as calls and loops, without loops that do nothing."""
     found: list[_Item] = []
     for step in steps:
-        if not isinstance(step, Repeat):
+        if isinstance(step, Guard):
+            found.append(step)
+        elif not isinstance(step, Repeat):
             found += [calls[step.name]] if step.name in calls else []
         elif inner := _items(step.steps, calls):
             found.append(_Loop(step, inner))
@@ -242,6 +253,7 @@ class _Entry:
         self._dims(sorted(dims, key=lambda dim: dim.index))
         params = [param for item in calls for param in item.signature.params]
         wanted, written = ({home(name, table) for name in names} for names in _named(params))
+        wanted |= {home(name, table) for name in _flags(items)}
         self._fetch(wanted, written)
         if any(item.signature.fails for item in calls):
             self.code.add("int32_t code;")
@@ -257,6 +269,10 @@ class _Entry:
         for item in items:
             if isinstance(item, _Loop):
                 self._loop(item)
+                continue
+            if isinstance(item, Guard):
+                self.code.add(f"if (!{self._pointers[item.flag]}[0])")
+                self.code.add("    break;")
                 continue
             if self._clock:
                 self.code.add(f"{self._clock} = gt_time_now();")

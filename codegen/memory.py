@@ -37,6 +37,7 @@ from .program import (
     Access,
     Buffer,
     Extent,
+    Guard,
     Load,
     Phase,
     Program,
@@ -125,10 +126,14 @@ def plan(program: Program) -> Plan:
 
 @dataclass(frozen=True)
 class _Line:
-    """What the kernels touch, in a row. `loops` are the places before and after the trips of each loop, left empty."""
+    """What the kernels touch, in a row. `loops` are the places before and after the trips of each loop, left empty.
+
+    `guards` are the places of guards.
+    """
 
     steps: list[Touches]
     loops: list[tuple[int, int, Repeat]]
+    guards: set[int]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
         """The first and the last place of each buffer; what is used in a loop and outside lives through the loop."""
@@ -145,7 +150,7 @@ class _Line:
 
     def numbers(self) -> list[int]:
         """The number of the kernel at each place; before a loop that of its first one, after it that of its last."""
-        empty = {place for start, end, _ in self.loops for place in (start, end)}
+        empty = {place for start, end, _ in self.loops for place in (start, end)} | self.guards
         ends = {end for _, end, _ in self.loops}
         before = list(accumulate((place not in empty for place in range(len(self.steps))), initial=0))
         return [before[place] - (place in ends) for place in range(len(self.steps))]
@@ -153,10 +158,12 @@ class _Line:
 
 def _in_line(steps: Sequence[Step], table: Mapping[str, Buffer]) -> _Line:
     """The kernels of the steps; a loop stands in `loops` before those inside it."""
-    line = _Line([], [])
+    line = _Line([], [], set())
 
     def add(step: Step) -> None:
         if not isinstance(step, Repeat):
+            if isinstance(step, Guard):
+                line.guards.add(len(line.steps))
             line.steps.append(touches(step, table))
             return
         start, place = len(line.steps), len(line.loops)

@@ -239,6 +239,19 @@ class Repeat:
     comment: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Guard:
+    """Leaves the loop around it unless `flag`, a b1 of one element, holds: this trip and all later ones end there.
+
+    What the trip has written so far is not carried. A loop with a guard writes no slices, since it need not
+    write all rows.
+    """
+
+    name: str
+    flag: str
+    comment: tuple[str, ...] = ()
+
+
 def rows(outer: Buffer, part: Buffer) -> Extent | None:
     """How many rows of the type of `part` an array has: its first extent, or what its elements make in another shape.
 
@@ -256,7 +269,7 @@ def rows(outer: Buffer, part: Buffer) -> Extent | None:
 Kernel = RowKernel | Gemm
 """What becomes a function of the C."""
 
-Step = Kernel | Repeat
+Step = Kernel | Repeat | Guard
 
 
 def kernels(steps: Iterable[Step]) -> Iterator[Kernel]:
@@ -264,7 +277,7 @@ def kernels(steps: Iterable[Step]) -> Iterator[Kernel]:
     for step in steps:
         if isinstance(step, Repeat):
             yield from kernels(step.steps)
-        else:
+        elif not isinstance(step, Guard):
             yield step
 
 
@@ -281,7 +294,9 @@ def with_kernels(steps: Iterable[Step], changed: Iterable[Kernel]) -> tuple[Step
     rest = iter(changed)
 
     def rebuilt(step: Step) -> Step:
-        return replace(step, steps=tuple(map(rebuilt, step.steps))) if isinstance(step, Repeat) else next(rest)
+        if isinstance(step, Repeat):
+            return replace(step, steps=tuple(map(rebuilt, step.steps)))
+        return step if isinstance(step, Guard) else next(rest)
 
     return tuple(map(rebuilt, steps))
 

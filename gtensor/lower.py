@@ -7,23 +7,19 @@ kernel or the caller reads it. Law: statements stand in the order of the equatio
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from .codegen import cexpr
 from .codegen import program as p
-from .ir import Atom, Eqn, Lit, Var, lit, names, show_eqn
-from .kernel import Kernel, Memory, positions, scalar_space
+from .ir import Atom, Var, lit, names
+from .kernel import Kernel, Memory
 from .schedule import Group, Location, Schedule, dense_strides
-from .types import Dim, Type, extent_bound, shape_size
+from .statements import EQUATIONS, Statements
+from .steps import Steps, copy_step
+from .types import Dim, Type
 
-WIDE = 64
-"""Float32 terms that may be added one after another in float32; longer sums over rows run in float64."""
-
-
-AGAIN = 3
-"""Operations per element that a later phase of a row does again rather than read a value back from memory."""
+MOST_TRIPS = 2**62
+"""Trips of a loop that only its condition ends."""
 
 
 def lower(
@@ -40,83 +36,11 @@ def lower(
     take over, `loss` is the output that is also reported as a number.
     """
     lowering = _Lowering(schedule, state or {}, alias or {}, loss)
-    lowering.run()
+    _run(lowering)
     return lowering.program(loss, header)
 
 
-class _Steps:
-    """The steps of a schedule under construction; `equations` are the lines of the whole program so far."""
-
-    def __init__(self, schedule: Schedule, memory: Memory, equations: list[str], prefix: str = "k") -> None:
-        self.schedule = schedule
-        self.graph = schedule.graph
-        self.memory = memory
-        self.equations = equations
-        self.prefix = prefix
-        self.numbers = {eqn.outs[0]: i for i, eqn in enumerate(self.graph.eqns, len(equations))}
-        name_of = names(self.graph)
-        equations.extend(describe(eqn, name_of) for eqn in self.graph.eqns)
-        self.steps: list[p.Step] = []
-
-    def run(self) -> None:
-        """Make the steps of all groups."""
-        self.stored = self._stored()
-        for index, group in enumerate(self.schedule.groups):
-            _GROUPS[group.kind](self, index, group)
-
-    def _stored(self) -> set[Var]:
-        """Values that need memory: outputs, and what a kernel reads that another has made."""
-        schedule = self.schedule
-        stored = set(schedule.outputs)
-        for index, group in enumerate(schedule.groups):
-            if group.target is not None and group.source is not None:
-                stored.add(group.target)
-                if isinstance(group.source.base, Var):
-                    stored.add(group.source.base)
-            for eqn in group.eqns:
-                if group.kind in ("assemble", "loop") or eqn.prim.kind == "scatter":
-                    stored.update(eqn.outs)
-                for atom in eqn.ins:
-                    if isinstance(atom, Var) and not self.inside(atom, index):
-                        base = schedule.location[atom].base
-                        if isinstance(base, Var):
-                            stored.add(base)
-        return stored
-
-    def inside(self, atom: Atom, index: int) -> bool:
-        """Whether a value is a variable of kernel `index`."""
-        s = self.schedule
-        return isinstance(atom, Var) and s.home.get(atom) == index and s.level[atom] != "after"
-
-    def locate(self, atom: Atom) -> Location:
-        """Where a value lives."""
-        return self.schedule.location[atom] if isinstance(atom, Var) else Location(atom, (0,) * len(atom.type.shape))
-
-    def buffer(self, var: Var) -> str:
-        """The buffer of a stored value; made on first use."""
-        return self.memory.buffer(var)
-
-    def kernel(self, index: int, group: Group) -> Kernel:
-        """An empty kernel over the group's space."""
-        return Kernel(self.memory, scalar_space(group.space))
-
-    def name(self, index: int, group: Group) -> str:
-        """A name for a kernel: its number and the last named value it makes, else its last operation."""
-        named = [out for eqn in group.eqns for out in eqn.outs if out.hint]
-        last = group.target or (named[-1] if named else None)
-        what = group.eqns[-1].prim.name if last is None else self.memory.names[last]
-        return self.memory.unique(f"{self.prefix}{index}_{what.rstrip('_')}")
-
-    def comment(self, group: Group) -> tuple[str, ...]:
-        """The user lines of a group, each once."""
-        lines: dict[str, None] = {}
-        for eqn in group.eqns:
-            for source in eqn.source:
-                lines.setdefault(str(source))
-        return tuple(lines)
-
-
-class _Lowering(_Steps):
+class _Lowering(Steps):
     """The program under construction: its buffers and steps."""
 
     def __init__(
@@ -166,12 +90,6 @@ class _Lowering(_Steps):
         )
 
 
-def describe(eqn: Eqn, name_of: dict[Var, str]) -> str:
-    """An equation in one line, with the first user line it came from."""
-    source = f"  {eqn.source[0].base}:{eqn.source[0].line}" if eqn.source else ""
-    return f"{show_eqn(eqn, name_of)}{source}"
-
-
 def _c_names(schedule: Schedule, alias: Mapping[int, int], loss: int | None, taken: set[str]) -> dict[Var, str]:
     """C identifiers of all variables: hints, what an output is called by its caller, or a number."""
     graph = schedule.graph
@@ -215,10 +133,10 @@ def _dims(schedule: Schedule) -> dict[str, p.Dim]:
 # ---- row kernels and products ----------------------------------------------------------------------------
 
 
-def _row(f: _Steps, index: int, group: Group) -> None:
-    kernel = _Statements(f, index, group)
+def _row(f: Steps, index: int, group: Group) -> None:
+    kernel = Statements(f, index, group)
     for eqn in group.eqns:
-        _EQUATIONS[eqn.prim.kind](kernel, eqn)
+        EQUATIONS[eqn.prim.kind](kernel, eqn)
     f.steps.extend(kernel.before)
     if kernel.kernel.empty:
         return
@@ -233,7 +151,7 @@ def _row(f: _Steps, index: int, group: Group) -> None:
     )
 
 
-def _product(f: _Steps, index: int, group: Group) -> None:
+def _product(f: Steps, index: int, group: Group) -> None:
     first, *rest = group.eqns
     a, b = first.ins
     ta, tb = first.params["ta"], first.params["tb"]
@@ -242,11 +160,11 @@ def _product(f: _Steps, index: int, group: Group) -> None:
     *lead, m, n = (memory.extent(x) for x in group.space)
     inner = a.type.shape[-2 if ta else -1]
     term = p.Term(_matrix_access(f, a, ta, batch), _matrix_access(f, b, tb, batch), memory.extent(inner))
-    kernel = _Statements(f, index, group)
+    kernel = Statements(f, index, group)
     acc = kernel.define(first)
     kernel.keep(first)
     for eqn in rest:
-        _EQUATIONS[eqn.prim.kind](kernel, eqn)
+        EQUATIONS[eqn.prim.kind](kernel, eqn)
     f.steps.extend(kernel.before)
     (phase,) = kernel.kernel.finished()
     f.steps.append(
@@ -266,7 +184,7 @@ def _product(f: _Steps, index: int, group: Group) -> None:
     )
 
 
-def _matrix_access(f: _Steps, atom: Atom, transposed: bool, batch: int) -> p.Access:
+def _matrix_access(f: Steps, atom: Atom, transposed: bool, batch: int) -> p.Access:
     location = f.locate(atom)
     assert isinstance(location.base, Var)
     strides = [f.memory.extent(s) for s in location.strides]
@@ -275,312 +193,16 @@ def _matrix_access(f: _Steps, atom: Atom, transposed: bool, batch: int) -> p.Acc
     return p.Access(f.buffer(location.base), (*lead, *order), f.memory.extent(location.offset))
 
 
-class _Statements:
-    """The statements of one kernel: variables per level and phase, loads, spills, stores."""
-
-    def __init__(self, f: _Steps, index: int, group: Group) -> None:
-        self.f = f
-        self.index = index
-        self.group = group
-        self.kernel = f.kernel(index, group)
-        self.rank = len(group.space)
-        self.before: list[p.Step] = []
-        self.phase_of: dict[Var, int] = {}
-        self.made_by: dict[Var, Eqn] = {}
-        self.again: dict[tuple[Var, int], str] = {}
-        self.per_row: dict[Var, str] = {}
-        self.indices: dict[tuple[Any, ...], str] = {}
-        self.line = ""
-
-    # ---- levels ----
-
-    def level(self, var: Var) -> str:
-        """`element`, `row` or `after`."""
-        return self.f.schedule.level[var]
-
-    def phase(self, eqn: Eqn) -> int:
-        """The first phase in which all operands of an equation are known."""
-        return max((self.phase_of.get(a, 0) for a in eqn.ins if self.f.inside(a, self.index)), default=0)  # type: ignore[arg-type]
-
-    def row_strides(self, shape: Sequence[Any], strides: Sequence[Any]) -> tuple[p.Extent, ...]:
-        """Strides of a value per row over the kernel's axes."""
-        outer = list(strides[: self.rank - 1])
-        return self.space_strides([*outer, 0])
-
-    def space_strides(self, strides: Sequence[Any]) -> tuple[p.Extent, ...]:
-        """Strides over the kernel's axes; a scalar kernel has one axis."""
-        return tuple(self.f.memory.extent(s) for s in strides) or (0,)
-
-    # ---- operands ----
-
-    def operand(self, atom: Atom, per_row: bool, phase: int) -> str:
-        """The variable or literal that an operand is at this level and phase."""
-        if isinstance(atom, Var) and self.f.inside(atom, self.index):
-            return self.local(atom, phase)
-        location = self.f.locate(atom)
-        strides = (
-            self.row_strides(atom.type.shape, location.strides) if per_row else self.space_strides(location.strides)
-        )
-        return self.kernel.read(location.base, strides, location.offset, atom.type, per_row, phase)
-
-    def local(self, var: Var, phase: int) -> str:
-        """A variable of this kernel; one of an earlier phase is read back from memory, or computed again if cheap."""
-        if var in self.per_row:
-            return self.per_row[var]
-        made = self.phase_of[var]
-        if made == phase:
-            return self.f.memory.value(var)
-        if (var, phase) in self.again:
-            return self.again[var, phase]
-        if 0 < self.cost(var, phase) <= AGAIN:
-            eqn = self.made_by[var]
-            expr = self.expression(eqn, [self.operand(a, False, phase) for a in eqn.ins])
-            self.again[var, phase] = self.kernel.assign(self.f.memory.names[var], expr.r, expr, False, phase)
-            return self.again[var, phase]
-        strides = self.space_strides(dense_strides(var.type.shape))
-        if var in self.f.stored:
-            return self.kernel.reread(self.f.buffer(var), strides, var, phase)
-        row = self.kernel.row_buffer(var, made)
-        return self.kernel.reread(row, (0,) * (len(self.kernel.space) - 1) + (1,), var, phase)
-
-    def cost(self, var: Var, phase: int) -> float:
-        """Operations that give a value in a later phase from what is there in memory or in variables."""
-        known = var in self.per_row or self.phase_of[var] == phase or (var, phase) in self.again
-        if known or var in self.f.stored or self.kernel.has_row_buffer(var):
-            return 0
-        if var not in self.made_by:
-            return math.inf
-        eqn = self.made_by[var]
-        inside = [a for a in eqn.ins if isinstance(a, Var) and self.f.inside(a, self.index)]
-        return eqn.prim.flops + sum(self.cost(a, phase) for a in inside)
-
-    def expression(self, eqn: Eqn, args: Sequence[str]) -> cexpr.Expr:
-        """An elementwise equation over variables and literals."""
-        operands = eqn.ins[-1].type.dtype
-        template = eqn.prim.c_for(operands) or "{0}"
-        return cexpr.Expr(template, tuple(args), operands.tag, eqn.out.type.dtype.tag)
-
-    def define(self, eqn: Eqn, phase: int = 0) -> str:
-        """The variable of an equation's result."""
-        out = eqn.out
-        self.phase_of[out] = phase
-        name = self.f.memory.value(out)
-        if self.level(out) == "row":
-            self.per_row[out] = name
-        return name
-
-    def note(self, eqn: Eqn) -> str:
-        """The user's file and line, where it differs from the statement before."""
-        line = f"{eqn.source[0].base}:{eqn.source[0].line}" if eqn.source else ""
-        if line == self.line:
-            return ""
-        self.line = line
-        return line
-
-    def keep(self, eqn: Eqn) -> None:
-        """Store a result that others read."""
-        out = eqn.out
-        if out not in self.f.stored:
-            return
-        per_row = out in self.per_row
-        dense = dense_strides(out.type.shape)
-        strides = self.row_strides(out.type.shape, dense) if per_row else self.space_strides(dense)
-        access = p.Access(self.f.buffer(out), strides)
-        self.kernel.add(p.Store(access, self.f.memory.value(out)), per_row, self.phase_of[out])
-
-    def number(self, eqn: Eqn) -> int:
-        """The equation's place in the program's list."""
-        return self.f.numbers[eqn.out]
-
-
-def _elementwise(k: _Statements, eqn: Eqn) -> None:
-    per_row, phase = k.level(eqn.out) == "row", k.phase(eqn)
-    expr = k.expression(eqn, [k.operand(a, per_row, phase) for a in eqn.ins])
-    if eqn.prim.place is not None:
-        _check_index(k, eqn, expr.args[0], per_row, phase)
-    elif not per_row:
-        k.made_by[eqn.out] = eqn
-    k.kernel.add(p.Assign(k.define(eqn, phase), expr.r, expr, k.note(eqn)), per_row, phase)
-    k.keep(eqn)
-
-
-def _check_index(k: _Statements, eqn: Eqn, value: str, per_row: bool, phase: int) -> None:
-    assert eqn.prim.place is not None
-    bounds = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
-    tag = eqn.ins[0].type.dtype.tag
-    if bounds.ignore is not None:
-        args = (value, cexpr.literal(bounds.ignore, tag), cexpr.literal(bounds.low, tag))
-        ignored = cexpr.Expr(f"gt_where_{tag}({{0}} == {{1}}, {{2}}, {{0}})", args, tag, tag)
-        value = k.kernel.assign("label", tag, ignored, per_row, phase)
-    k.kernel.add(p.Check(value, bounds.low, bounds.high, k.number(eqn), k.note(eqn)), per_row, phase)
-
-
-def _reduce(k: _Statements, eqn: Eqn) -> None:
-    (x,) = eqn.ins
-    op, axes, shape = eqn.prim.c["*"], eqn.params["axis"], x.type.shape
-    if op in ("argmax", "argmin"):
-        _search(k, eqn, op)
-        return
-    per_row = k.f.inside(x, k.index) and k.level(x) == "row"  # type: ignore[arg-type]
-    phase, tag, out = k.phase(eqn), x.type.dtype.tag, eqn.out.type.dtype.tag
-    value, name = k.operand(x, per_row, phase), k.f.memory.names[eqn.out]
-    if tag != out:
-        widened = cexpr.Expr("gt_cast_{t}_{r}({0})", (value,), tag, out)
-        value = k.kernel.assign(name, out, widened, per_row, phase)
-    if k.level(eqn.out) == "row":
-        k.kernel.add(p.Reduce(k.define(eqn, phase + 1), out, op, value, k.note(eqn)), False, phase)
-        k.keep(eqn)
-        return
-    terms = [n for i, n in enumerate(shape) if i in axes]
-    if not per_row and len(shape) - 1 in axes and k.group.kind == "row":
-        row = k.f.memory.variable(name)
-        k.kernel.add(p.Reduce(row, out, op, value, k.note(eqn)), False, phase)
-        value, phase, per_row, terms = row, phase + 1, True, terms[:-1]
-    _accumulate(k, eqn, op, value, per_row, phase, terms)
-
-
-def _accumulate(
-    k: _Statements, eqn: Eqn, op: str, value: str, per_row: bool, phase: int, terms: Sequence[int | Dim]
-) -> None:
-    """Fold a value into the memory of the result, along the axes that are reduced."""
-    (x,), out, memory = eqn.ins, eqn.out, k.f.memory
-    kept = [i for i in range(x.type.ndim) if i not in eqn.params["axis"]]
-    strides = zip(kept, map(memory.extent, dense_strides(out.type.shape)), strict=True)
-    moving = {axis: stride for axis, stride in strides if x.type.shape[axis] != 1}
-    buffer, tag = memory.buffer(out), out.type.dtype.tag
-    count = extent_bound(shape_size([extent_bound(n) for n in terms]))
-    scratch = None
-    if op == "sum" and tag == "f32" and count > WIDE:
-        scratch = memory.scratch(f"{buffer}_wide", "f64", memory.shape(out.type), "work")
-    k.kernel.accumulators.append(p.Accumulator(buffer, op, scratch=scratch))
-    access = p.Access(buffer, positions(moving, len(k.kernel.space)))
-    k.kernel.add(p.Accumulate(access, op, value, k.note(eqn)), per_row, phase)
-
-
-def _search(k: _Statements, eqn: Eqn, op: str) -> None:
-    """argmax and argmin: the searched axis is the last of the loop, whichever it is of the operand."""
-    (x,), (axis,) = eqn.ins, eqn.params["axis"]
-    phase, out = k.phase(eqn), eqn.out
-    if k.level(out) == "row":
-        value = k.operand(x, False, phase)
-    else:
-        location = k.f.locate(x)
-        strides = [s for i, s in enumerate(location.strides) if i != axis] + [location.strides[axis]]
-        value = k.kernel.read(location.base, k.space_strides(strides), location.offset, x.type, False, phase)
-    if "'" not in value:
-        tag = x.type.dtype.tag
-        value = k.kernel.assign("value", tag, cexpr.Expr("{0}", (value,), tag, tag), False, phase)
-    name = k.define(eqn, phase + 1)
-    k.per_row[out] = name
-    k.kernel.add(p.Reduce(name, out.type.dtype.tag, op, value, k.note(eqn)), False, phase)
-    k.keep(eqn)
-
-
-def _view(k: _Statements, eqn: Eqn) -> None:
-    """A view of a value per row that stays in its loop is the same variable."""
-    (x,) = eqn.ins
-    assert isinstance(x, Var)
-    k.phase_of[eqn.out] = k.phase_of[x]
-    k.per_row[eqn.out] = k.per_row[x]
-
-
-def _index(k: _Statements, atom: Atom, size: int, axes: Sequence[int], node: int, phase: int) -> str:
-    """The variable of an index, counted from the front; per row where it does not move along it.
-
-    It is checked in the first phase, before anything is written, and again where a later phase uses it.
-    """
-    location, memory = k.f.locate(atom), k.f.memory
-    moving = {axis: memory.extent(s) for axis, s in zip(axes, location.strides, strict=True)}
-    strides = positions(moving, len(k.kernel.space))
-    per_row = strides[-1] == 0 and k.group.kind == "row"
-    tag = atom.type.dtype.tag
-
-    at, checked = 0, ""
-    for at in sorted({0, 0 if per_row else phase}):
-        raw = k.kernel.read(location.base, strides, location.offset, atom.type, per_row, at)
-        checked = k.indices.get(("check", raw, size, at), "")
-        if not checked:
-            same = cexpr.Expr("{0}", (raw,), tag, tag)
-            checked = raw if "'" in raw else k.kernel.assign("index", tag, same, per_row, at)
-            k.kernel.add(p.Check(checked, -size, size, node), per_row, at)
-            k.indices["check", raw, size, at] = checked
-    if ("row", checked, size) not in k.indices:
-        counted = cexpr.Expr(cexpr.WRAP, (checked, cexpr.literal(size, tag)), tag, tag)
-        k.indices["row", checked, size] = k.kernel.assign("row", tag, counted, per_row, at)
-    return k.indices["row", checked, size]
-
-
-def _gather(k: _Statements, eqn: Eqn) -> None:
-    x, index = eqn.ins
-    assert eqn.prim.place is not None
-    place = eqn.prim.place(x.type, index.type, **eqn.params)
-    location, memory = k.f.locate(x), k.f.memory
-    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), 0)
-    moving = {axis: memory.extent(s) for axis, s in zip(place.axes, location.strides, strict=True) if axis is not None}
-    name = k.define(eqn, 0)
-    assert isinstance(location.base, Var)
-    access = p.Access(
-        k.f.buffer(location.base),
-        positions(moving, len(k.kernel.space)),
-        memory.extent(location.offset),
-        ((at, memory.extent(location.strides[place.axis])),),
-    )
-    k.kernel.add(p.Load(name, x.type.dtype.tag, access), False, 0)
-    k.keep(eqn)
-
-
-def _scatter(k: _Statements, eqn: Eqn) -> None:
-    x, index, values = eqn.ins
-    assert eqn.prim.place is not None
-    place = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
-    out, memory = eqn.out, k.f.memory
-    source, buffer = k.f.locate(x), memory.buffer(out)
-    starts_at_zero = isinstance(source.base, Lit) and source.base.value == 0
-    if not starts_at_zero:
-        k.before.append(_copy_step(k.f, memory.unique(f"k{k.index}_start"), out, source, x.type))
-    phase = k.phase(eqn)
-    value = k.operand(values, False, phase)
-    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), phase)
-    dense = [memory.extent(s) for s in dense_strides(out.type.shape)]
-    moving = {axis: s for axis, s in zip(place.axes, dense, strict=True) if axis is not None}
-    k.kernel.accumulators.append(p.Accumulator(buffer, "sum", "identity" if starts_at_zero else "keep"))
-    access = p.Access(buffer, positions(moving, len(k.kernel.space)), 0, ((at, dense[place.axis]),))
-    k.kernel.add(p.Accumulate(access, "sum", value, k.note(eqn)), False, phase)
-
-
-_EQUATIONS = {
-    "elementwise": _elementwise,
-    "effect": _elementwise,
-    "reduce": _reduce,
-    "view": _view,
-    "gather": _gather,
-    "scatter": _scatter,
-}
-
-
 # ---- kernels that only move elements ---------------------------------------------------------------------
 
 
-def _copy_step(
-    f: _Steps, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int = 0
-) -> p.RowKernel:
-    """A kernel that writes the elements at `source` to the target's buffer."""
-    kernel = Kernel(f.memory, scalar_space(type.shape))
-    over = tuple(f.memory.extent(s) for s in source.strides) or (0,)
-    value = kernel.read(source.base, over, source.offset, type, False, 0)
-    to = strides if strides is not None else dense_strides(type.shape)
-    access = p.Access(f.buffer(target), tuple(f.memory.extent(s) for s in to) or (0,), offset)
-    kernel.add(p.Store(access, value), False, 0)
-    return p.RowKernel(name, kernel.space, kernel.finished())
-
-
-def _copy(f: _Steps, index: int, group: Group) -> None:
+def _copy(f: Steps, index: int, group: Group) -> None:
     assert group.target is not None and group.source is not None
     type_ = Type(group.space, group.target.type.dtype)
-    f.steps.append(_copy_step(f, f.name(index, group), group.target, group.source, type_))
+    f.steps.append(copy_step(f, f.name(index, group), group.target, group.source, type_))
 
 
-def _assemble(f: _Steps, index: int, group: Group) -> None:
+def _assemble(f: Steps, index: int, group: Group) -> None:
     (eqn,) = group.eqns
     assert eqn.prim.place is not None
     placement = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
@@ -588,42 +210,139 @@ def _assemble(f: _Steps, index: int, group: Group) -> None:
     dense = dense_strides(out.type.shape)
     if placement.fill is not None:
         fill = Location(lit(placement.fill, Type((), out.type.dtype)), (0,) * out.type.ndim)
-        f.steps.append(_copy_step(f, f.memory.unique(f"{name}_fill"), out, fill, out.type))
+        f.steps.append(copy_step(f, f.memory.unique(f"{name}_fill"), out, fill, out.type))
     for i, (atom, (start, step)) in enumerate(zip(eqn.ins, placement.pieces, strict=True)):
         if 0 in atom.type.shape and 0 not in out.type.shape:
             continue
         strides = tuple(s * k for s, k in zip(dense, step, strict=True))
         offset = sum(s * a for s, a in zip(dense, start, strict=True) if a)
         piece = f.memory.unique(f"{name}_{i}")
-        f.steps.append(_copy_step(f, piece, out, f.locate(atom), atom.type, strides, offset))
+        f.steps.append(copy_step(f, piece, out, f.locate(atom), atom.type, strides, offset))
 
 
 # ---- loops -----------------------------------------------------------------------------------------------
 
 
-def _loop(f: _Steps, index: int, group: Group) -> None:
+def _loop(f: Steps, index: int, group: Group) -> None:
     """A loop: its carries get their first values, then its body's steps run on a row of each sliced array."""
-    (eqn,), loop = group.eqns, group.loop
-    assert loop is not None
+    (eqn,), (body,) = group.eqns, group.bodies
     carries, slices = eqn.params["carries"], eqn.params["slices"]
-    memory, name, schedule = f.memory, f.name(index, group), loop.body
-    inputs, rows = schedule.graph.inputs, loop.operands[:slices]
-    for i, (out, start) in enumerate(zip(eqn.outs[:carries], eqn.ins, strict=False)):
-        f.steps.append(_copy_step(f, memory.unique(f"{name}_start{i}"), out, f.locate(start), start.type))
-    for var, text in _inner_names(schedule).items():
-        memory.names[var] = memory.unique(cexpr.identifier(text))
-    homes = [*(f.buffer(out) for out in eqn.outs[:carries]), *(f.buffer(v) for v in loop.operands[slices:])]
-    for var, home in zip((*inputs[:carries], *inputs[carries + slices :]), homes, strict=True):
-        memory.place(var, home)
-    made = [schedule.outputs[i] for i in loop.results]
-    moving = [*zip(inputs[carries : carries + slices], rows, strict=True)]
+    memory, name, schedule = f.memory, f.name(index, group), body.schedule
+    inputs, carried = schedule.graph.inputs, _carried(f, eqn.outs[:carries])
+    _start(f, name, carried, eqn.ins)
+    _take_names(f, schedule)
+    _let_lie(f, inputs[:carries], carried)
+    _let_lie(f, inputs[carries + slices :], body.operands[slices:])
+    made = [schedule.outputs[i] for i in body.results]
+    moving = [*zip(inputs[carries : carries + slices], body.operands[:slices], strict=True)]
     moving += zip(made[carries:], eqn.outs[carries:], strict=True)
     sliced = tuple(memory.add(var, "slice", -1, f.buffer(array)) for var, array in moving)
-    inner = _Steps(schedule, memory, f.equations, f"{name}_k")
-    inner.run()
-    moved = tuple((f.buffer(out), inner.buffer(var)) for out, var in zip(eqn.outs, made[:carries], strict=False))
-    steps = tuple(inner.steps)
-    f.steps.append(p.Repeat(name, eqn.params["length"], steps, moved, sliced, eqn.params["reverse"], f.comment(group)))
+    inner = _inside(f, schedule, f"{name}_k")
+    moved = _moved(f, inner, carried, made)
+    count, turned = eqn.params["length"], eqn.params["reverse"]
+    f.steps.append(p.Repeat(name, count, tuple(inner.steps), moved, sliced, turned, f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs[:carries])
+
+
+def _while(f: Steps, index: int, group: Group) -> None:
+    """A loop that runs until its first part finds the condition false."""
+    (eqn,), (test, body) = group.eqns, group.bodies
+    name, tests, carried = f.name(index, group), test.schedule, _carried(f, eqn.outs)
+    _start(f, name, carried, eqn.ins)
+    for part in (test, body):
+        inputs = part.schedule.graph.inputs
+        _take_names(f, part.schedule)
+        _let_lie(f, inputs[: len(carried)], carried)
+        _let_lie(f, inputs[len(carried) :], part.operands)
+    first, then = _inside(f, tests, f"{name}_test"), _inside(f, body.schedule, f"{name}_k")
+    guard = p.Guard(f"{name}_guard", first.buffer(tests.outputs[test.results[0]]))
+    moved = _moved(f, then, carried, [body.schedule.outputs[i] for i in body.results])
+    steps = (*first.steps, guard, *then.steps)
+    f.steps.append(p.Repeat(name, MOST_TRIPS, steps, moved, comment=f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs)
+
+
+def _switch(f: Steps, index: int, group: Group) -> None:
+    """Each branch is a loop of one trip, which is left at once where another branch is chosen."""
+    (eqn,), name = group.eqns, f.name(index, group)
+    last = len(group.bodies) - 1
+    carried = _carried(f, eqn.outs)
+    for i, out in enumerate(carried):
+        nothing = Location(lit(0, Type((), out.type.dtype)), (0,) * out.type.ndim)
+        f.steps.append(copy_step(f, f.memory.unique(f"{name}_start{i}"), out, nothing, out.type))
+    for number, body in enumerate(group.bodies):
+        flag = f.memory.scratch(f"{name}_is_{number}", "b1", (), "work")
+        operator = "<=" if number == 0 else ">=" if number == last else "=="
+        f.steps.append(_comparison(f, f"{name}_is_{number}", eqn.ins[0], operator, number, flag))
+        _take_names(f, body.schedule)
+        _let_lie(f, body.schedule.graph.inputs, body.operands)
+        inner = _inside(f, body.schedule, f"{name}_{number}_k")
+        moved = _moved(f, inner, carried, [body.schedule.outputs[i] for i in body.results])
+        own = f.memory.unique(f"{name}_branch{number}")
+        steps = (p.Guard(f"{own}_guard", flag), *inner.steps)
+        f.steps.append(p.Repeat(own, 1, steps, moved, comment=f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs)
+
+
+def _comparison(f: Steps, name: str, index: Atom, operator: str, number: int, flag: str) -> p.RowKernel:
+    """A kernel that tells whether the index is that number."""
+    kernel = Kernel(f.memory, (1,))
+    location = f.locate(index)
+    value = kernel.read(location.base, (0,), location.offset, index.type, False, 0)
+    args = (value, cexpr.literal(number, index.type.dtype.tag))
+    expr = cexpr.Expr(f"{{0}} {operator} {{1}}", args, index.type.dtype.tag, "b1")
+    kernel.add(p.Store(p.Access(flag, (0,)), kernel.assign("chosen", "b1", expr, False, 0)), False, 0)
+    return p.RowKernel(f.memory.unique(name), kernel.space, kernel.finished())
+
+
+def _carried(f: Steps, outs: Sequence[Var]) -> list[Var]:
+    """The results, with stand-ins for those that are rows of an array: what is carried has memory of its own."""
+    found = []
+    for out in outs:
+        if f.memory.is_slice(out):
+            twin = Var(out.type, out.hint)
+            f.memory.names[twin] = f.memory.unique(f"{f.memory.names[out]}_carried")
+            out = twin
+        found.append(out)
+    return found
+
+
+def _bring_home(f: Steps, name: str, carried: Sequence[Var], outs: Sequence[Var]) -> None:
+    """Copy what stand-ins hold."""
+    for twin, out in zip(carried, outs, strict=True):
+        if twin is not out:
+            source = Location(twin, dense_strides(out.type.shape))
+            f.steps.append(copy_step(f, f.memory.unique(f"{name}_home"), out, source, out.type))
+
+
+def _start(f: Steps, name: str, outs: Sequence[Var], ins: Sequence[Atom]) -> None:
+    """Give carries their first values."""
+    for i, (out, start) in enumerate(zip(outs, ins, strict=False)):
+        f.steps.append(copy_step(f, f.memory.unique(f"{name}_start{i}"), out, f.locate(start), start.type))
+
+
+def _let_lie(f: Steps, inner: Sequence[Var], outer: Sequence[Var]) -> None:
+    """Let inputs of a body be the memory of values around it."""
+    for var, home in zip(inner, outer, strict=True):
+        f.memory.place(var, f.buffer(home))
+
+
+def _inside(f: Steps, schedule: Schedule, prefix: str) -> Steps:
+    """The steps of a body."""
+    inner = Steps(schedule, f.memory, f.equations, prefix)
+    _run(inner)
+    return inner
+
+
+def _moved(f: Steps, inner: Steps, outs: Sequence[Var], made: Sequence[Var]) -> tuple[tuple[str, str], ...]:
+    """What a trip leaves where, and where the next one, or what follows the loop, finds it."""
+    return tuple((f.buffer(out), inner.buffer(var)) for out, var in zip(outs, made, strict=False))
+
+
+def _take_names(f: Steps, schedule: Schedule) -> None:
+    """Give names to everything in a body that may get memory."""
+    for var, text in _inner_names(schedule).items():
+        f.memory.names[var] = f.memory.unique(cexpr.identifier(text))
 
 
 def _inner_names(schedule: Schedule) -> dict[Var, str]:
@@ -633,4 +352,18 @@ def _inner_names(schedule: Schedule) -> dict[Var, str]:
     return found | {var: var.hint or "copied" for var in extra if var not in found}
 
 
-_GROUPS = {"row": _row, "product": _product, "assemble": _assemble, "copy": _copy, "loop": _loop}
+_GROUPS = {
+    "row": _row,
+    "product": _product,
+    "assemble": _assemble,
+    "copy": _copy,
+    "loop": _loop,
+    "while": _while,
+    "switch": _switch,
+}
+
+
+def _run(f: Steps) -> None:
+    """Make the steps of all groups."""
+    for index, group in enumerate(f.schedule.groups):
+        _GROUPS[group.kind](f, index, group)

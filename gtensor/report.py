@@ -8,13 +8,12 @@ stays in a cache. Law: the records say nothing that the program does not say.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from .codegen import program as p
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
+from .codegen.program import Assign, Gemm, Guard, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
 from .codegen.show import show_extent
 
 
@@ -23,8 +22,7 @@ class Kernel:
     """One kernel: `kind` is `rows` or `product`, `space` its loops, `equations` its statements, `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
-    multiplications and additions of products, and one per statement and element elsewhere; all for one run, of which
-    a call makes `runs` (the trips of the loops around it).
+    multiplications and additions of products, and one per statement and element elsewhere.
     """
 
     name: str
@@ -37,11 +35,9 @@ class Kernel:
     bytes_read: int
     bytes_written: int
     flops: int
-    runs: int
 
     def __str__(self) -> str:
-        often = f", {self.runs} times" if self.runs != 1 else ""
-        head = f"{self.name}: {self.kind} over ({self.space}), {amount(self.flops, 'flop')}{often}"
+        head = f"{self.name}: {self.kind} over ({self.space}), {amount(self.flops, 'flop')}"
         moved = [
             f"  reads  {amount(self.bytes_read, 'B'):>9}  {', '.join(self.reads) or 'nothing'}",
             f"  writes {amount(self.bytes_written, 'B'):>9}  {', '.join(self.writes)}",
@@ -51,25 +47,25 @@ class Kernel:
 
 
 def kernels(plan: Plan) -> tuple[Kernel, ...]:
-    """The kernels of a program in the order they run."""
-    return tuple(_kernel(step, runs, plan.program) for step, runs in _runs(plan.program.steps))
+    """The kernels of a program in the order they run; those of a loop once, with the work of all trips
+    (of one where a condition ends it)."""
+    return tuple(_kernel(step, plan.program, trips) for step, trips in _unrolled(plan.program.steps, 1))
 
 
-def _runs(steps: Iterable[Step], runs: int = 1) -> Iterator[tuple[p.Kernel, int]]:
-    """The kernels of the steps, and how often a call runs each."""
+def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[RowKernel | Gemm, int]]:
+    """The kernels of the steps, and how often each runs."""
     for step in steps:
         if isinstance(step, Repeat):
-            yield from _runs(step.steps, runs * upper(step.count))
-        else:
-            yield step, runs
+            guarded = any(isinstance(inner, Guard) for inner in step.steps)
+            yield from _unrolled(step.steps, trips * (1 if guarded else upper(step.count)))
+        elif not isinstance(step, Guard):
+            yield step, trips
 
 
 def text(found: Sequence[Kernel]) -> str:
     """All kernels, and the totals."""
-    flops, read, written = (
-        amount(sum(getattr(k, field) * k.runs for k in found), unit)
-        for field, unit in (("flops", "flop"), ("bytes_read", "B"), ("bytes_written", "B"))
-    )
+    total = sum(k.flops for k in found), sum(k.bytes_read for k in found), sum(k.bytes_written for k in found)
+    flops, read, written = amount(total[0], "flop"), amount(total[1], "B"), amount(total[2], "B")
     return "\n\n".join([*map(str, found), f"{len(found)} kernels: {flops}, {read} read, {written} written"])
 
 
@@ -87,7 +83,7 @@ def amount(count: float, unit: str) -> str:
     return f"{count:.{digits}f} {prefix}{unit}"
 
 
-def _kernel(step: p.Kernel, runs: int, program: Program) -> Kernel:
+def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
     found, table = touches(step), program.table
     reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
     writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
@@ -101,14 +97,13 @@ def _kernel(step: p.Kernel, runs: int, program: Program) -> Kernel:
         step.comment,
         reads,
         writes,
-        sum(sizes[name] for name in reads),
-        sum(sizes[name] for name in writes),
-        _flops(step),
-        runs,
+        trips * sum(sizes[name] for name in reads),
+        trips * sum(sizes[name] for name in writes),
+        trips * _flops(step),
     )
 
 
-def _equations(step: p.Kernel) -> list[str]:
+def _equations(step: RowKernel | Gemm) -> list[str]:
     """The scalar statements of a step that compute something."""
     lines = []
     if isinstance(step, Gemm):
@@ -122,13 +117,13 @@ def _equations(step: p.Kernel) -> list[str]:
     return lines
 
 
-def _statements(step: p.Kernel) -> list[Stmt]:
+def _statements(step: RowKernel | Gemm) -> list[Stmt]:
     if isinstance(step, Gemm):
         return list(step.epilogue)
     return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
 
 
-def _flops(step: p.Kernel) -> int:
+def _flops(step: RowKernel | Gemm) -> int:
     if isinstance(step, RowKernel):
         rows, size = math.prod(map(upper, step.space[:-1])), math.prod(map(upper, step.space))
         return sum(rows * _counted(phase.head) + size * _counted(phase.body) for phase in step.phases)

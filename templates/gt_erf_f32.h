@@ -1,9 +1,9 @@
 /* gt_erf_f32.h: the error function and gelu, float32: erf erfc gelu gelu_tanh and the slopes of both gelu. Included
  * by gt_math_f32.h after gt_exp_f32.h, once for float and once for vectors: no include guard.
  *
- * With a = |x|: e^(a^2) erfc(a) and its like are smooth and flat functions of w = 1 / (a + shift), and decay is left
- * to an exponential whose argument keeps its low part. What is relative to a vanishing value (erf near 0, the tails)
- * is a product to the end.
+ * With a = |x|: e^(a^2) erfc(a) and its like are smooth and flat functions of w = 1 / (a + shift) or of
+ * t = (a - middle) / (a + shift), and decay is left to an exponential whose argument keeps its low part. What is
+ * relative to a vanishing value (erf near 0, the tails) is a product to the end.
  */
 
 /* hi (1 + lo) = 1 / (a + shift). */
@@ -22,13 +22,25 @@ GT_INLINE GT_F(pair) GT_F(last_step)(GT_V q, GT_V v, float c)
     return p;
 }
 
-/* n e^-square, down to denormals. */
-GT_INLINE GT_V GT_F(decayed)(GT_F(pair) n, GT_F(pair) square)
+/* n e^-square, down to denormals, for a square up to 152 ln 2: 2^64 times it is no denormal. The reduced argument is
+ * not rounded. */
+GT_INLINE GT_V GT_F(decayed_finely)(GT_F(pair) n, GT_F(pair) square)
 {
-    GT_F(reduced) p = GT_F(reduce)(-square.hi, square.lo, 254);
+    GT_F(reduced) p = GT_F(reduce)(-square.hi, square.lo, 127 + 64);
     GT_V low = GT_F(fma)(n.hi, -p.low, n.lo), bend = p.r * p.r * GT_F(power_rest)(p.r);
     GT_V rest = GT_F(fma)(n.hi, bend, GT_F(fma)(low, p.r + bend, low));
-    return GT_F(scaled_sum)(n.hi, GT_F(fma)(n.hi, p.r, rest), p.shifted);
+    return (n.hi + GT_F(fma)(n.hi, p.r, rest)) * GT_F(two_to)(p.shifted) * 0x1p-64f;
+}
+
+/* The same for half a unit more of error; where products are rounded before they are added, that would be too much. */
+GT_INLINE GT_V GT_F(decayed)(GT_F(pair) n, GT_F(pair) square)
+{
+#if GT_FUSED
+    GT_F(reduced) p = GT_F(reduce)(-square.hi, square.lo, 127 + 64);
+    return (n.hi + GT_F(fma)(n.hi, GT_F(grown)(p), n.lo)) * GT_F(two_to)(p.shifted) * 0x1p-64f;
+#else
+    return GT_F(decayed_finely)(n, square);
+#endif
 }
 
 /* ---- erf, erfc ------------------------------------------------------------------------------------------ */
@@ -48,7 +60,7 @@ GT_INLINE GT_V GT_F(erfc_far)(GT_V a)
     q = GT_F(fma)(q, w.hi, GT_C(0.7047212f));
     GT_F(pair) p = GT_F(last_step)(q, w.hi, 0.5642002f), n = GT_F(exact_product)(p.hi, w.hi);
     n.lo = GT_F(fma)(n.hi, w.lo, GT_F(fma)(p.lo, w.hi, n.lo));
-    return GT_F(decayed)(n, GT_F(exact_product)(a, a));
+    return GT_F(decayed_finely)(n, GT_F(exact_product)(a, a));
 }
 
 /* erf(x) / x - 1 in z = x^2, |x| <= 0.8. The fit: (erf(x) / x - 1.1283792f) / z, relative error of erf 2^-28.1. */
@@ -78,51 +90,47 @@ GT_INLINE GT_V GT_F(erfc)(GT_V x)
 
 /* ---- gelu: x Phi(x), Phi the normal distribution function ----------------------------------------------- */
 
-/* x (1/2 + x p(x^2)) near 0, else max(x, 0) - a Phi(-a). The fits: (Phi(x) - 1/2) / x in x^2 for a < 0.7, relative
- * error of Phi 2^-28.6, and e^(a^2/2) Phi(-a) / w in w = 1 / (a + 1.5) for a up to 14.5, where it underflows, relative
- * error 2^-26.4. */
+/* x (1/2 + x p(x^2)) near 0, else max(x, -0) - a Phi(-a), which leaves -0 where it underflows. The fits:
+ * (Phi(x) - 1/2) / x in x^2 for a < 1/2, relative error of Phi 2^-28.7, and a e^(a^2/2) Phi(-a), which is flat, so that
+ * the rounding of t tells little, in t = (a - 1) / (a + 2.75) for a up to 14.5, relative error 2^-28. */
 GT_INLINE GT_V GT_F(gelu)(GT_V x)
 {
-    GT_V a = GT_F(at_most)(GT_F(abs)(x), GT_C(14.5f)), z = a * a;
-    GT_F(pair) w = GT_F(inverse)(a, 1.5f);
-    GT_V q = GT_C(-36.259705f);
-    q = GT_F(fma)(q, w.hi, GT_C(94.38881f));
-    q = GT_F(fma)(q, w.hi, GT_C(-100.52211f));
-    q = GT_F(fma)(q, w.hi, GT_C(52.175987f));
-    q = GT_F(fma)(q, w.hi, GT_C(-10.123208f));
-    q = GT_F(fma)(q, w.hi, GT_C(-1.1243646f));
-    q = GT_F(fma)(q, w.hi, GT_C(-0.5236716f));
-    q = GT_F(fma)(q, w.hi, GT_C(0.50151795f));
-    q = GT_F(fma)(q, w.hi, GT_C(0.5983762f));
-    GT_F(pair) f = GT_F(last_step)(q, w.hi, 0.39894193f), m = GT_F(exact_product)(a, w.hi);
-    GT_F(pair) n = GT_F(exact_product)(f.hi, m.hi);
-    n.lo = GT_F(fma)(f.hi, GT_F(fma)(m.hi, w.lo, m.lo), GT_F(fma)(f.lo, m.hi, n.lo));
-    GT_V tail = GT_F(decayed)(n, GT_F(exact_product)(0.5f * a, a));
-    GT_V far = GT_F(where)(GT_IS(x < 0.0f), -tail, x - tail);
-    GT_V p = GT_C(0.000107699634f);
-    p = GT_F(fma)(p, z, GT_C(-0.0011865671f));
-    p = GT_F(fma)(p, z, GT_C(0.009974338f));
-    p = GT_F(fma)(p, z, GT_C(-0.06649058f));
-    p = GT_F(fma)(p, z, GT_C(0.3989423f));
-    return GT_F(where)(GT_IS(a < 0.7f), x * GT_F(fma)(x, p, GT_C(0.5f)), far);
+    GT_V a = GT_F(at_most)(GT_F(abs)(x), GT_C(14.5f)), z = a * a, t = (a - 1.0f) / (a + 2.75f);
+    GT_V q = GT_C(-0.0066814423f);
+    q = GT_F(fma)(q, t, GT_C(0.011189282f));
+    q = GT_F(fma)(q, t, GT_C(0.01173723f));
+    q = GT_F(fma)(q, t, GT_C(-0.011372089f));
+    q = GT_F(fma)(q, t, GT_C(-0.059688505f));
+    q = GT_F(fma)(q, t, GT_C(0.017339827f));
+    q = GT_F(fma)(q, t, GT_C(0.3015102f));
+    q = GT_F(fma)(q, t, GT_C(-0.59249556f));
+    q = GT_F(fma)(q, t, GT_C(0.46580365f));
+    GT_V tail = GT_F(decayed)(GT_F(last_step)(q, t, 0.2615783f), GT_F(exact_product)(0.5f * a, a));
+    GT_V far = GT_F(at_least)(x, GT_C(-0.0f)) - tail;
+    GT_V p = GT_C(-0.0011228842f);
+    p = GT_F(fma)(p, z, GT_C(0.009961191f));
+    p = GT_F(fma)(p, z, GT_C(-0.06648948f));
+    p = GT_F(fma)(p, z, GT_C(0.39894226f));
+    return GT_F(where)(GT_IS(a < 0.5f), x * GT_F(fma)(x, p, GT_C(0.5f)), far);
 }
 
 /* Phi(x) + x Phi'(x), the derivative of gelu; s for x <= 0 and 1 - s for x > 0, s = (root - a) e^(-a^2/2) Q. The fit:
- * Q = (e^(a^2/2) Phi(-a) - a / sqrt(2 pi)) / (root - a) in w = 1 / (a + 3.5), relative error 2^-27.4. */
+ * Q = (e^(a^2/2) Phi(-a) - a / sqrt(2 pi)) / (root - a) in t = (a - 0.765625) / (a + 3.5), relative error 2^-26.9. The
+ * 0.765625 is one at which Q is a float almost exactly. */
 GT_INLINE GT_V GT_F(gelu_slope)(GT_V x)
 {
-    GT_V a = GT_F(at_most)(GT_F(abs)(x), GT_C(14.75f)), w = 1.0f / (a + 3.5f);
-    GT_V q = GT_C(215.4622f);
-    q = GT_F(fma)(q, w, GT_C(-264.93753f));
-    q = GT_F(fma)(q, w, GT_C(91.06792f));
-    q = GT_F(fma)(q, w, GT_C(-3.782475f));
-    q = GT_F(fma)(q, w, GT_C(6.8502464f));
-    q = GT_F(fma)(q, w, GT_C(2.2436492f));
-    q = GT_F(fma)(q, w, GT_C(0.8788422f));
-    q = GT_F(fma)(q, w, GT_C(0.29990208f));
-    GT_F(pair) far = GT_F(exact_sum)(GT_C(0.75179154f), -a), d = GT_F(exact_sum)(far.hi, far.lo - 1.211445e-08f);
-    GT_F(pair) f = GT_F(last_step)(q, w, 0.3989418f), n = GT_F(exact_product)(f.hi, d.hi);
-    n.lo = GT_F(fma)(f.hi, d.lo, GT_F(fma)(f.lo, d.hi, n.lo));
+    GT_V a = GT_F(at_most)(GT_F(abs)(x), GT_C(14.75f)), t = (a - 0.765625f) / (a + 3.5f);
+    GT_V q = GT_C(0.0019416057f);
+    q = GT_F(fma)(q, t, GT_C(-0.005370425f));
+    q = GT_F(fma)(q, t, GT_C(-0.0020357834f));
+    q = GT_F(fma)(q, t, GT_C(0.018405186f));
+    q = GT_F(fma)(q, t, GT_C(0.010803464f));
+    q = GT_F(fma)(q, t, GT_C(-0.13645212f));
+    q = GT_F(fma)(q, t, GT_C(0.29766494f));
+    q = GT_F(fma)(q, t, GT_C(-0.35725647f));
+    GT_V d = (0.75179154f - a) - 1.211445e-08f;
+    GT_F(pair) f = GT_F(last_step)(q, t, 0.57124066f), n = GT_F(exact_product)(f.hi, d);
+    n.lo = GT_F(fma)(f.lo, d, n.lo);
     GT_V left = GT_F(decayed)(n, GT_F(exact_product)(0.5f * a, a));
     return GT_F(where)(GT_IS(x > 0.0f), 1.0f - left, left);
 }

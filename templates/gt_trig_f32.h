@@ -10,6 +10,18 @@ typedef struct {
     GT_U quadrant; /* modulo 4 */
 } GT_F(angle);
 
+/* Replace the angles of the lanes that are far. It is rarely called and long: compiled once, not at every sine. */
+GT_APART void GT_F(far_angles)(const GT_V *x, const GT_I *far, GT_F(angle) *a)
+{
+    for (int l = 0; l < GT_PER; l++)
+        if (GT_LANE(*far, l)) {
+            float hi, lo;
+            GT_LANE(a->quadrant, l) = gt_far_angle(GT_LANE(*x, l), &hi, &lo);
+            GT_LANE(a->hi, l) = hi;
+            GT_LANE(a->lo, l) = lo;
+        }
+}
+
 /* Up to 2^17 with pi/2 as the sum of three floats: the first product is subtracted exactly, of the second the error is
  * kept. Beyond, one lane after the other. */
 GT_INLINE GT_F(angle) GT_F(angle_of)(GT_V x)
@@ -20,14 +32,12 @@ GT_INLINE GT_F(angle) GT_F(angle_of)(GT_V x)
     GT_V low = GT_F(fma)(k, GT_C(1.7151245e-15f), near.lo + p.lo), hi = near.hi + low;
     GT_F(angle) a = {hi, low - (hi - near.hi), GT_BITS(shifted)};
     GT_I far = GT_IS(GT_F(abs)(x) > 0x1p17f);
-    if (GT_ANY(far))
-        for (int l = 0; l < GT_PER; l++)
-            if (GT_LANE(far, l)) {
-                float far_hi, far_lo;
-                GT_LANE(a.quadrant, l) = gt_far_angle(GT_LANE(x, l), &far_hi, &far_lo);
-                GT_LANE(a.hi, l) = far_hi;
-                GT_LANE(a.lo, l) = far_lo;
-            }
+    if (GT_ANY(far)) {
+        GT_V given = x;
+        GT_F(angle) all = a;
+        GT_F(far_angles)(&given, &far, &all);
+        a = all;
+    }
     return a;
 }
 

@@ -1,7 +1,7 @@
 """The harness of benchmarks/: what it refuses, what its tables say, and that README.md takes them.
 
 The records are made up, so that every figure of a table is known. Nothing is timed here; the programs whose timing
-is the point (products, calls) are tried for their results alone.
+is the point (products, functions, calls) are tried for their results alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from benchmarks import calls, limits, machine, measure, products, run, table, workloads
+from benchmarks import calls, limits, machine, math_functions, measure, products, run, table, workloads
 from gtensor.stages import Settings
 
 
@@ -115,6 +115,17 @@ def test_the_readme_takes_the_tables_again_and_again():
 @pytest.mark.parametrize("form", products.FORMS)
 def test_a_product_is_compared_with_float64_before_it_is_timed(form, route):
     assert products.prepared(form, 5, 7, 3, route, Settings.now().options)(3) == 0
+
+
+def test_every_function_is_timed_and_its_errors_are_found():
+    """The largest error at a few thousand points is that of a right result, and no less than rounding makes."""
+    library, width = math_functions.prepared("", math_functions.FUNCTIONS, 16, Settings.now().options)
+    assert width == 16
+    for name in math_functions.FUNCTIONS:
+        assert all(figure > 0 for figure in math_functions.nanoseconds([library], name, 0))
+        assert 0.4 < math_functions.worst(library, name, 1_000_003) <= 4
+        line = math_functions.row(name, ["gcc"], [library], 0, 1_000_003)
+        assert line[0] == name and len(line) == 5 and (line[2] == "–") == (name not in math_functions.BARS)
 
 
 def test_the_peak_and_the_empty_call_compile():

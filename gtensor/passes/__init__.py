@@ -19,6 +19,7 @@ from .cut import cut
 from .dce import dce
 from .gemm import gemm
 from .hoist import hoist
+from .inline import inline
 from .loops import loops
 from .split import split
 from .verify import changed_value
@@ -36,6 +37,7 @@ class Pass:
 
 PASSES = (
     Pass("loops", loops, "first: it knows that two loops are one by their bodies, which other passes rewrite"),
+    Pass("inline", inline, "before all that looks at equations; after loops, which looks at bodies as they were bound"),
     Pass("cut", cut, "early: a wall hides what made an operand from all rules that follow"),
     Pass("split", split, "before hoist: the part of a product that does not change from step to step can leave a loop"),
     Pass("hoist", hoist, "before views: what leaves a loop becomes larger operations for them to simplify"),

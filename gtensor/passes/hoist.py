@@ -145,7 +145,7 @@ class _Loop:
     def _total(self, part: Atom) -> _Total | None:
         """How to add up a value over all steps after the loop, if there is a good way."""
         made = self.makers.get(part) if isinstance(part, Var) else None
-        if made is None or self.uses.get(part) != 1 or any(isinstance(a, Lit) for a in made.ins):
+        if made is None or self.uses[made.outs[0]] != 1 or any(isinstance(a, Lit) for a in made.ins):
             return None
         if made.prim.name == "concat":
             totals = [self._total(a) for a in made.ins]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.codegen.c_headers import NUMPY as DTYPES
+from tests.codegen.c_headers import assert_same_bits, awkward, grid
+
 HEADER = "gt_scalar.h"
 C_NAMES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "b1": "int"}
-DTYPES = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "b1": np.bool_}
 FLOATS, SIGNED, INTEGERS = ("f32", "f64"), ("i32", "i64"), ("i32", "i64", "u8")
 NUMBERS, ALL = (*FLOATS, *INTEGERS), tuple(DTYPES)
 ARITHMETIC = (*NUMBERS, "b1")
@@ -77,45 +79,6 @@ CASTS = [(f"gt_cast_{a}_{b}", (a,), b) for a in ALL for b in ALL]
 WHERES = [(f"gt_where_{tag}", ("b1", tag, tag), tag) for tag in ALL]
 FMAS = [(f"gt_fma_{tag}", (tag, tag, tag), tag) for tag in FLOATS]
 SIGNATURES = [*((name, args, result) for name, args, result, _ in CASES), *CASTS, *WHERES, *FMAS]
-
-
-def awkward(tag):
-    """Values of that dtype where something special happens, and some ordinary ones."""
-    dtype = DTYPES[tag]
-    if tag == "b1":
-        return np.array([False, True])
-    random = np.random.default_rng(7)
-    if tag in FLOATS:
-        info = np.finfo(dtype)
-        base = [0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5, 3.0, 3.7, 7.0, 254.6, 255.0, 255.5, 256.0, 1e5, 1e20, np.inf]
-        base += [2.0**k for k in (-149, -126, 22, 23, 24, 31, 32, 52, 53, 63, 64)]
-        near = [np.nextafter(dtype(2.0**k), dtype(to)) for k in (0, 8, 23, 31, 52, 63) for to in (0, np.inf)]
-        edge = [info.max, info.tiny, info.smallest_subnormal, 1 + info.eps, 2147483647.0, 2147483648.5]
-        drawn = random.integers(0, 256, 40 * info.bits // 8, dtype=np.uint8).view(dtype)
-        positive = np.array([*base, *near, *edge, *np.abs(drawn)], dtype)
-        return np.concatenate([positive, -positive, np.array([np.nan], dtype)])
-    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    small = (*range(-9, 10), 31, 32, 33, 62, 63, 64, 65, 100, 127, 128, 200, 46341, 2**31)
-    drawn_int = random.integers(low, high, 20, dtype, endpoint=True)
-    special = [*(v for v in small if low <= v <= high), low, low + 1, low // 2, high // 2, high - 1, high]
-    return np.array([*special, *drawn_int.tolist()], dtype)
-
-
-def grid(args):
-    """All combinations of awkward values of those dtypes."""
-    return tuple(a.ravel() for a in np.meshgrid(*(awkward(t) for t in args), indexing="ij"))
-
-
-def assert_same_bits(got, wanted, inputs):
-    """Equal bit for bit, but for which NaN it is."""
-    assert got.dtype == wanted.dtype
-    unsigned = f"u{got.dtype.itemsize}"
-    same = got.view(unsigned) == wanted.view(unsigned)
-    if got.dtype.kind == "f":
-        same |= np.isnan(got) & np.isnan(wanted)
-    wrong = np.flatnonzero(~same)[:5]
-    shown = [(*(a[i].item() for a in inputs), "gives", got[i].item(), "not", wanted[i].item()) for i in wrong]
-    assert not shown, shown
 
 
 @pytest.mark.parametrize(("name", "args", "result", "reference"), CASES, ids=[c[0] for c in CASES])

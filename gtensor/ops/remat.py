@@ -1,0 +1,118 @@
+"""checkpoint: a function whose inner values are computed again for its derivative, not kept.
+
+A call is one equation with a body; its derivative binds the body anew, on operands behind a `barrier`, so
+that nothing of it is merged with the first run. The pass `inline` puts the body in the equation's place.
+Law: values and derivatives are those of the function itself.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import interp, tree
+from ..batch import Axes, in_front, run_batched
+from ..builder import inline
+from ..grad import vjp
+from ..ir import Graph
+from ..prim import Prim, Sample, public, register
+from ..tensor import STATE, Tensor, apply, as_tensor, bind_all, cast
+from ..trace import subgraph
+from ..types import Type, resolve
+from .records import uniform
+
+Array = np.ndarray[Any, Any]
+
+
+def _type(*types: Type, body: Graph) -> tuple[Type, ...]:
+    return tuple(a.type for a in body.outputs)
+
+
+def _run(*arrays: Array, body: Graph) -> tuple[Array, ...]:
+    return tuple(interp.run(body, arrays))
+
+
+def _again(
+    gs: Sequence[Tensor | None], outs: Sequence[Tensor], ins: Sequence[Tensor], wanted: Sequence[bool], *, body: Graph
+) -> list[Tensor | None]:
+    """The cotangents, from a second run of the body."""
+    given = [i for i, g in enumerate(gs) if g is not None]
+    numbers = [i for i, want in enumerate(wanted) if want]
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        scope = STATE.scope
+        assert scope is not None
+        atoms = inline(scope.builder, body, [scope.atom(as_tensor(t)) for t in tensors])
+        return [Tensor(atoms[i].type, atom=atoms[i], scope=scope) for i in given]
+
+    kept = [apply("barrier", x) for x in ins]
+    _, pullback = vjp(run, *kept, argnums=numbers)
+    found = dict(zip(numbers, pullback([gs[i] for i in given]), strict=True))
+    return [found.get(i) for i in range(len(ins))]
+
+
+def _batch(args: Sequence[Tensor], axes: Axes, *, body: Graph) -> tuple[list[Tensor], list[int | None]]:
+    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        outs, found = run_batched(body, tensors, axes)
+        return [in_front(out, axis, size) for out, axis in zip(outs, found, strict=True)]
+
+    graph = subgraph(run, [x.type for x in args], body.name, [v.hint for v in body.inputs]).graph
+    return bind_all(CHECKPOINT, args, {"body": graph}), [0] * len(body.outputs)
+
+
+CHECKPOINT = register(
+    Prim(
+        "checkpoint", "loop", _type, _run, vjp=_again, batch=_batch,  # type: ignore[arg-type]
+        flops=0, doc="A function that is run again for its derivative.",
+    )
+)  # fmt: skip
+
+register(
+    Prim(
+        "barrier", "view", lambda x: x, lambda x: x, vjp=lambda g, y, x: (g,), mask="move", exact=True, flops=0,
+        batch=lambda args, axes: (apply("barrier", args[0]), axes[0]),
+        strides=lambda x, strides, offset, out: (strides, offset),
+        samples=(Sample((uniform(),)), Sample((uniform(shape=(0, 2)),)), Sample((uniform(shape=()),))),
+        doc="The operand itself, for which nothing made of it before is taken.",
+    )
+)  # fmt: skip
+
+
+@public
+def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, with its inner values computed again when its derivative needs them.
+
+    Costs a second run of `fn` and saves the memory of everything between its arguments and its results;
+    around the body of a `scan` only the carries are stacked. Arguments and results are pytrees of tensors.
+    Outside a trace it is `fn`.
+
+    >>> import gtensor as gt
+    >>> gt.grad(checkpoint(lambda x: gt.sin(gt.exp(x))))(0.0)
+    Tensor(0.5403023, dtype=float32)
+    """
+
+    @functools.wraps(fn)
+    def run(*args: Any) -> Any:
+        if STATE.scope is None:
+            return fn(*args)
+        leaves, structure = tree.flatten(args)
+        tensors = [as_tensor(leaf) for leaf in leaves]
+        tensors = [cast(t, resolve(t.type).dtype) for t in tensors]
+        made: list[tree.Structure] = []
+
+        def body(*inner: Tensor) -> list[Tensor]:
+            outs, found = tree.flatten(fn(*tree.unflatten(structure, inner)))
+            made.append(found)
+            return [cast(out, resolve(out.type).dtype) for out in map(as_tensor, outs)]
+
+        name = getattr(fn, "__name__", "body").strip("<>")
+        found = subgraph(body, [t.type for t in tensors], name, tree.paths(structure))
+        results = bind_all(CHECKPOINT, [*tensors, *found.captured], {"body": found.graph})
+        return tree.unflatten(made[0], results)
+
+    return run
