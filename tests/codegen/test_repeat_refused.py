@@ -86,6 +86,9 @@ REFUSED = {
     "the slice 'odd' is f64\\[3, 8\\], but 'x' is f32": refused(
         replace(GOOD, slices=("x_t", "y_t", "odd")), piece("odd", "x", H, "f64")
     ),
+    "the slice 'p' is in the end a slice of itself": refused(
+        replace(GOOD, slices=("x_t", "y_t", "p", "q")), piece("p", "q", (4,)), piece("q", "p", (4,))
+    ),
     "inner: 'x_tt' is a slice of 'x_u', which is a slice of no loop around this one": refused(
         with_steps(
             Repeat("inner", 3, (kernel("k3", (8,), load("a", "x_tt", 1), store("m", "a", 1)),), (), ("x_tt",)),
