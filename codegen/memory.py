@@ -16,7 +16,8 @@ its epilogue. An output that lies on an input has the place of the input.
 
 Loops. What one trip alone uses lives within the trip; what is also used outside the loop lives through all
 trips. Carries become copies at the end of the trip; what is carried lies on what it is carried to, and the
-copy is left out, where `may_take_over` holds and nothing in the trip reads the old value afterwards.
+copy is left out, where `may_take_over` holds and nothing in the trip reads the old value afterwards. A guard
+of the loop reads it: what its trip has written is not carried.
 """
 
 from __future__ import annotations
@@ -148,6 +149,11 @@ class _Line:
                     lives[name] = min(first, start), max(last, end)
         return lives
 
+    def guards_of(self, start: int, end: int) -> set[int]:
+        """The guards of the loop between two places; those of loops inside it leave only these."""
+        inner = [(first, last) for first, last, _ in self.loops if start < first < end]
+        return {g for g in self.guards if start < g < end and not any(first < g < last for first, last in inner)}
+
     def numbers(self) -> list[int]:
         """The number of the kernel at each place; before a loop that of its first one, after it that of its last."""
         empty = {place for start, end, _ in self.loops for place in (start, end)} | self.guards
@@ -190,6 +196,7 @@ def _carried_in_place(line: _Line, lives: Mapping[str, tuple[int, int]], table: 
                 written not in found
                 and start < born <= last < end
                 and not any(read in step.reads for step in line.steps[born + 1 : end])
+                and not any(born < guard for guard in line.guards_of(start, end))
                 and may_take_over(line.steps[born], read, written)
             ):
                 found[written] = read
