@@ -9,7 +9,7 @@ import pytest
 from gtensor.codegen.cexpr import Expr
 from gtensor.codegen.check import check
 from gtensor.codegen.errors import ProgramError
-from gtensor.codegen.program import Assign, Check, Dim, Repeat
+from gtensor.codegen.program import Assign, Check, Dim, Guard, Repeat
 from tests.codegen.by_hand import ROWS as H
 from tests.codegen.by_hand import copy, inp, kernel, load, make, out, piece, plus, row, store, work
 
@@ -99,6 +99,17 @@ REFUSED = {
     ),
     "loop: writes 'x_t', a slice of the input 'x'": refused(with_steps(copy("k3", "n", "x_t"))),
     "k3: .*writes the input 'h0' in a loop": refused(with_steps(copy("k3", "n", "h0")), out("late", H, 2, alias="h0")),
+    "loop: has a guard, and writes rows that it need not reach": refused(
+        replace(GOOD, steps=(Guard("g", "f"), *GOOD.steps)), inp("f", (), 2, "b1")
+    ),
+    "g: tests 'h0', which is no b1 of one element": refused(
+        with_steps(Repeat("inner", 2, (Guard("g", "h0"), copy("k0", "x_t", "m"))))
+    ),
+    "g: tests 'f' before it is written": refused(
+        replace(GOOD, steps=(Repeat("inner", 2, (Guard("g", "f"), copy("k0", "x_t", "m"))), *GOOD.steps)),
+        work("f", (), "b1"),
+    ),
+    "g: is in no loop that it could leave": refused(GOOD, inp("f", (), 2, "b1"), after=[Guard("g", "f")]),
     "the name 'start' is used twice": refused(with_steps(copy("start", "n", "m"))),
     "the name 'h' is used twice": refused(replace(GOOD, name="h")),
     "output 'late' is never written": refused(with_steps(copy("k3", "n", "late")), out("late", H, 2)),
