@@ -88,7 +88,7 @@ def plan(program: Program) -> Plan:
     >>> body = (Load("a", "f32", Access("x", (1,))), Store(Access("y", (1,)), "a"))
     >>> planned = plan(Program("same", (x, y), (RowKernel("k0", (8,), (Phase(body=body),)),), (x,), (y,)))
     >>> planned.places["y"], planned.program.steps, planned.work_bytes
-    (Place(block='in', slot=0, offset=0), (), 0)
+    (Place(block='in', slot=0, offset=0, loops=()), (), 0)
     """
     table = program.table
     taken = {item.name for items in (program.buffers, program.dims) for item in items}
