@@ -156,6 +156,23 @@ def test_the_same_body_twice_and_a_loop_that_reads_another():
     agreed(run, PARAMS, H, X, rtol=1e-12)
 
 
+@pytest.mark.parametrize("part", [
+    lambda w, h: gt.sum(w, axis=0),
+    lambda w, h: gt.matrix_transpose(w) @ h,
+    lambda w, h: gt.matrix_transpose(h) @ w,
+    lambda w, h: gt.concat([gt.sum(h, axis=0), gt.sum(w, axis=0)]),
+])  # fmt: skip
+def test_what_is_added_up_may_read_captured_values_only(part):
+    """A weight gradient adds up products of which one operand is the same in each step."""
+
+    def total(w, h, x):
+        step = lambda c, x: ((c[0] + part(w, c[1]), c[1] * x), None)  # noqa: E731
+        return gt.scan(step, (part(w, h), h), x)[0][0]
+
+    agreed(total, X[0], H, X[:, 0, 0], rtol=1e-12)
+    agreed(gt.grad(lambda *args: gt.sum(total(*args) ** 2), (0, 1, 2)), X[0], H, X[:, 0, 0], rtol=1e-12)
+
+
 def test_indices_in_a_body():
     table = normal(6, 3)
 
