@@ -156,6 +156,26 @@ def test_the_same_body_twice_and_a_loop_that_reads_another():
     agreed(run, PARAMS, H, X, rtol=1e-12)
 
 
+@pytest.mark.parametrize("part", [
+    lambda w, h: gt.sum(w, axis=0),
+    lambda w, h: gt.concat([gt.sum(h, axis=0), gt.sum(w, axis=0)]),
+])  # fmt: skip
+def test_sums_of_captured_values_are_added_up(part):
+    def total(w, h, x):
+        step = lambda c, x: ((c[0] + part(w, c[1]), c[1] * x), None)  # noqa: E731
+        return gt.scan(step, (part(w, h), h), x)[0][0]
+
+    agreed(total, X[0], H, X[:, 0, 0], rtol=1e-12)
+
+
+def test_the_gradient_of_weights_whose_input_is_the_same_in_each_step():
+    def rest(w, h, x):
+        last, _ = gt.scan(lambda h, x: (h - 0.1 * (h - gt.tanh(X[0] @ w)) * x, None), h, x)
+        return gt.sum(last * last)
+
+    agreed(gt.grad(rest, (0, 1, 2)), U, H, X[:, 0, 0], rtol=1e-12)
+
+
 def test_indices_in_a_body():
     table = normal(6, 3)
 

@@ -143,9 +143,9 @@ class _Loop:
         return None if total is None else _Late(*total, i)
 
     def _total(self, part: Atom) -> _Total | None:
-        """How to add up a value over all steps after the loop, if there is a good way."""
+        """How to add up a value over all steps after the loop, if there is a good way: only operands of steps stack."""
         made = self.makers.get(part) if isinstance(part, Var) else None
-        if made is None or self.uses[made.outs[0]] != 1 or any(isinstance(a, Lit) for a in made.ins):
+        if made is None or self.uses[made.outs[0]] != 1 or not all(self.level.get(a) for a in made.ins):
             return None
         if made.prim.name == "concat":
             totals = [self._total(a) for a in made.ins]
