@@ -9,7 +9,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import errors, nn, optim
+from . import errors, nn, optim, random
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
 from .grad import grad, hvp, jvp, value_and_grad, vjp
@@ -279,6 +279,7 @@ __all__ = [
     "power",
     "prod",
     "randn",
+    "random",
     "reciprocal",
     "relu",
     "remainder",

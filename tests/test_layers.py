@@ -35,10 +35,11 @@ LAYERS = {
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
-             passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce nn
+             passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
              nn.activations nn.attention nn.normalization nn.functions nn.losses nn.cells nn.layers optim""",
     "L5": "schedule fuse kernel steps statements lower",
-    "L6": "gtensor api captures calls donation pipeline stages report resident loop train cli demo doctor",
+    "L6": """gtensor api captures calls donation pipeline stages report resident loop train nn nn.updaters cli demo
+             doctor""",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 

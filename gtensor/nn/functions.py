@@ -1,4 +1,4 @@
-"""Layers as functions: linear, embedding, one_hot.
+"""Layers as functions: linear, embedding, one_hot, dropout.
 
 Comes in: data and weights. Goes out: data. Law: what does not fit raises ShapeError, and an index out of
 range IndexError, eager and compiled.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .. import random
 from ..errors import DTypeError, OptionError, ShapeError
+from ..ops.arithmetic import where
 from ..ops.contract import matmul
 from ..ops.index import take
+from ..ops.statistics import floating
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import as_dtype, bool_, float32, int32, int64
@@ -88,3 +91,26 @@ def one_hot(labels: Any, /, num_classes: int, dtype: Any = float32) -> Tensor:
     tensor = classes(labels, "one_hot")
     checked = apply("check_index", tensor, low=0, high=num_classes)
     return cast(hot(checked, (*tensor.type.shape, num_classes), tensor.ndim), as_dtype(dtype))
+
+
+def dropout(x: Any, p: float = 0.5, training: bool = True, *, key: Any = None) -> Tensor:
+    """x with each element set to 0 with probability p and the others divided by 1 - p; x itself unless `training`.
+
+    x: any shape; integers give the default float. What is dropped is drawn from `key` and is the same in both
+    passes; NaN and infinities that are dropped are 0. Raises OptionError for a probability outside [0, 1], and
+    where elements would be dropped without a key. Source: Srivastava et al., Dropout: A Simple Way to Prevent
+    Neural Networks from Overfitting, 2014.
+
+    >>> import gtensor as gt
+    >>> gt.nn.dropout(gt.ones(6), 0.5, key=gt.random.key(0))
+    Tensor([0., 0., 2., 2., 0., 2.], dtype=float32)
+    """
+    if not 0 <= p <= 1:
+        raise OptionError(f"dropout: p must be in [0, 1], not {p}")
+    tensor = floating(x)
+    if not training or p == 0:
+        return tensor
+    if key is None:
+        raise OptionError("dropout: what is dropped is drawn from a key", hint="pass key=gt.random.key(0)")
+    kept = random.bernoulli(key, 1 - p, tensor.type.shape)
+    return where(kept, tensor * (1 / (1 - p) if p < 1 else 1.0), 0)
