@@ -225,3 +225,77 @@ def test_one_hot():
         gt.one_hot([1.0], 3)
     with pytest.raises(OptionError):
         gt.one_hot([0], -1)
+
+
+# ---- dropout --------------------------------------------------------------------------------------------------
+
+KEY = gt.random.key(3)
+
+
+def dropout_loss(x, w, rate, key):
+    return gt.sum(gt.nn.dropout(gt.tanh(x @ w), rate, key) ** 2)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_dropout_drops_and_scales(rate):
+    x = f32(RNG.standard_normal((300, 200)))
+    y = gt.nn.dropout(x, rate, KEY).numpy()
+    kept = gt.random.uniform(KEY, x.shape).numpy() >= rate
+    same(y, np.where(kept, x * np.float32(1 / (1 - rate) if rate < 1 else 1), np.float32(0)))
+    assert abs(kept.mean() - (1 - rate)) <= 4 * math.sqrt(rate * (1 - rate) / kept.size)
+    same(gt.compile(gt.nn.dropout)(x, np.float32(rate), KEY), gt.nn.dropout(x, np.float32(rate), KEY))
+    same(gt.compile(lambda x, key: gt.nn.dropout(x, rate, key))(x, KEY), y)
+    same(gt.nn.dropout(x, rate, KEY, training=False), x)
+    same(gt.nn.dropout(x.astype(np.float64), rate, KEY).numpy() == 0, y == 0)
+
+
+def test_dropped_elements_are_exactly_0_whatever_they_were():
+    x = np.array([NAN, INF, -INF, 1.0] * 50, np.float32)
+    kept = gt.nn.dropout(np.ones(200, np.float32), 0.5, KEY).numpy() != 0
+    y = gt.nn.dropout(x, 0.5, KEY).numpy()
+    same(y[~kept], np.zeros((~kept).sum(), np.float32))
+    same(y[kept], x[kept] * 2)
+    grads = gt.compile(gt.grad(lambda x, key: gt.sum(gt.nn.dropout(gt.log(x), 0.5, key))))(
+        np.zeros(200, np.float32), KEY
+    )
+    same(grads, np.where(kept, np.float32(INF), np.float32(0)))
+
+
+@pytest.mark.parametrize("way", [lambda f: f, gt.compile])
+def test_forward_and_backward_share_one_mask(way):
+    """The mask is found from each of them alone: from the zeros of the output, and from those of the gradient."""
+    x, w = f32(RNG.uniform(0.1, 0.3, (64, 8))), f32(RNG.uniform(0.1, 0.3, (8, 96)))
+
+    def both(x, w, key):
+        drop = lambda h: gt.nn.dropout(h, 0.4, key)  # noqa: E731
+        y, pull = gt.vjp(lambda h: drop(gt.tanh(h)), x @ w)
+        return y, pull(gt.ones(y.shape))[0]
+
+    masks = []
+    for seed in range(3):
+        y, g = (np.asarray(out) for out in way(both)(x, w, gt.random.key(seed)))
+        same(y == 0, g == 0)
+        h = np.tanh((x @ w).astype(np.float64))
+        close(g, np.where(y != 0, (1 - h * h) / 0.6, 0), rtol=1e-4, atol=1e-5)
+        masks.append((y == 0).tobytes())
+    assert len(set(masks)) == 3
+
+
+def test_compiled_gradients_through_dropout_are_those_of_the_mask():
+    x, w = f32(RNG.standard_normal((16, 8))), f32(RNG.standard_normal((8, 32)))
+    loss, grads = gt.compile(gt.value_and_grad(dropout_loss, (0, 1)))(x, w, 0.25, KEY)
+    mask = gt.nn.dropout(np.ones((16, 32)), 0.25, KEY).numpy()
+    h = np.tanh(x.astype(np.float64) @ w)
+    close(loss, ((h * mask) ** 2).sum(), rtol=1e-5)
+    d = 2 * h * mask**2 * (1 - h * h)
+    close(grads[0], d @ w.T, rtol=1e-4, atol=1e-4)
+    close(grads[1], x.T @ d, rtol=1e-4, atol=1e-4)
+
+
+def test_dropout_refuses():
+    with pytest.raises(OptionError, match="rate must be in"):
+        gt.nn.dropout(gt.ones(3), 1.5, KEY)
+    with pytest.raises(DTypeError, match="the key is") as caught:
+        gt.nn.dropout(gt.ones(3), 0.5, 0)
+    assert "gt.random.key(seed)" in caught.value.hint
+    assert gt.nn.dropout([1, 2], 0.5, None, training=False).dtype == gt.float32

@@ -1,4 +1,4 @@
-"""What neural networks are made of: activations, normalization, losses, layers and recurrent cells.
+"""What neural networks are made of: activations, normalization, losses, layers, recurrent cells, initializers.
 
 Names and keywords of functions are PyTorch's functional ones, but weights of `linear` are [in, out]. Layers and
 cells are dataclasses of sizes whose parameters are the user's. Everything is composed of primitives, so it has

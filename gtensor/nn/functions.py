@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import random
 from ..errors import DTypeError, OptionError, ShapeError
 from ..ops.arithmetic import where
 from ..ops.contract import matmul
 from ..ops.index import take
 from ..ops.statistics import floating
 from ..prim import public
+from ..random import uniform
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import as_dtype, bool_, float32, int32, int64
 
@@ -93,24 +93,25 @@ def one_hot(labels: Any, /, num_classes: int, dtype: Any = float32) -> Tensor:
     return cast(hot(checked, (*tensor.type.shape, num_classes), tensor.ndim), as_dtype(dtype))
 
 
-def dropout(x: Any, p: float = 0.5, training: bool = True, *, key: Any = None) -> Tensor:
-    """x with each element set to 0 with probability p and the others divided by 1 - p; x itself unless `training`.
+def dropout(x: Any, rate: Any, key: Any, training: bool = True) -> Tensor:
+    """Each element 0 with probability `rate`, else times 1 / (1 - rate); x itself when not training.
 
-    x: any shape; integers give the default float. What is dropped is drawn from `key` and is the same in both
-    passes; NaN and infinities that are dropped are 0. Raises OptionError for a probability outside [0, 1], and
-    where elements would be dropped without a key. Source: Srivastava et al., Dropout: A Simple Way to Prevent
-    Neural Networks from Overfitting, 2014.
+    x: any shape; integers give the default float; rate: a number in [0, 1], or a scalar tensor; key: of
+    `gt.random`, another one for each call. What is dropped is exactly 0, whatever it was, and so is its
+    gradient: forward and backward share one mask. Raises OptionError for a rate out of range, DTypeError and
+    ShapeError for what is no key. Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural
+    Networks from Overfitting, 2014.
 
     >>> import gtensor as gt
-    >>> gt.nn.dropout(gt.ones(6), 0.5, key=gt.random.key(0))
-    Tensor([0., 0., 2., 2., 0., 2.], dtype=float32)
+    >>> gt.nn.dropout(gt.ones(6), 0.5, gt.random.key(0))
+    Tensor([2., 2., 0., 0., 2., 0.], dtype=float32)
     """
-    if not 0 <= p <= 1:
-        raise OptionError(f"dropout: p must be in [0, 1], not {p}")
+    if isinstance(rate, (int, float)) and not 0 <= rate <= 1:
+        raise OptionError(f"dropout: rate must be in [0, 1], not {rate}")
     tensor = floating(x)
-    if not training or p == 0:
+    if not training:
         return tensor
-    if key is None:
-        raise OptionError("dropout: what is dropped is drawn from a key", hint="pass key=gt.random.key(0)")
-    kept = random.bernoulli(key, 1 - p, tensor.type.shape)
-    return where(kept, tensor * (1 / (1 - p) if p < 1 else 1.0), 0)
+    kept = uniform(key, tensor.type.shape) >= rate
+    if isinstance(rate, (int, float)):
+        return where(kept, tensor * (1 / (1 - rate) if rate < 1 else 1.0), 0)
+    return where(kept, tensor / (1 - as_tensor(rate)), 0)

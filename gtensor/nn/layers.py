@@ -151,25 +151,29 @@ class RMSNorm(Layer):
 
 @dataclass(frozen=True)
 class Dropout(Layer):
-    """`dropout` with probability p while training, from the key; it has no parameters.
+    """`dropout` at a rate, from a key, while training; it has no parameters.
+
+    Raises OptionError for a rate outside [0, 1], and where something would be dropped without a key.
 
     >>> import gtensor as gt
     >>> layer = gt.nn.Dropout(0.5)
-    >>> layer({}, gt.ones(3)), layer({}, gt.ones(3), gt.random.key(1), training=True)
+    >>> layer({}, gt.ones(3)), layer({}, gt.ones(3), gt.random.key(0), training=True)
     (Tensor([1., 1., 1.], dtype=float32), Tensor([2., 0., 2.], dtype=float32))
     """
 
-    p: float = 0.5
+    rate: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.p <= 1:
-            raise OptionError(f"Dropout: p must be in [0, 1], not {self.p}")
+        if not 0 <= self.rate <= 1:
+            raise OptionError(f"Dropout: rate must be in [0, 1], not {self.rate}")
 
     def init(self, key: Any, dtype: Any = float32) -> dict[str, Tensor]:
         return {}
 
     def apply(self, params: Any, x: Any, key: Any = None, training: bool = False) -> Tensor:
-        return dropout(x, self.p, training, key=key)
+        if training and self.rate and key is None:
+            raise OptionError("Dropout: what is dropped is drawn from a key", hint="pass key=gt.random.key(0)")
+        return dropout(x, self.rate, key, training and self.rate > 0)
 
 
 @dataclass(frozen=True)

@@ -180,6 +180,28 @@ def test_Z01_random_numbers_from_outside_are_arguments():
     assert grads[0] != grads[1]
 
 
+def test_Z01_a_key_draws_inside_the_compiled_function():
+    """Ten keys give ten results of one compiled function, the same key the same bits."""
+    f = gt.compile(lambda key, x: x + gt.random.normal(key, x.shape))
+    x = np.zeros(2, np.float32)
+    keys = [gt.random.key(0), *gt.random.split(gt.random.key(0), 9)]
+    results = [tuple(f(key, x).tolist()) for key in keys]
+    assert len(set(results)) == 10
+    assert [tuple(f(key, x).tolist()) for key in keys] == results
+    for key, result in zip(keys, results, strict=True):
+        np.testing.assert_allclose(gt.random.normal(key, 2), result, rtol=4e-7)
+
+
+def test_Z01_a_captured_key_is_read_at_each_call():
+    """A key in an array outside, which is overwritten between two calls, as any captured array."""
+    key = np.array([0, 1], np.int32)
+    f = gt.compile(lambda x: x + gt.random.uniform(key, x.shape))
+    x = np.zeros(3, np.float32)
+    first = f(x).tolist()
+    key[:] = [0, 2]
+    assert f(x).tolist() == gt.random.uniform(gt.random.key(2), 3).tolist() != first
+
+
 def test_Z01_tracing_leaves_the_generators_alone():
     """Compiling does not draw: what the user draws next is the same with and without it."""
     np.random.seed(5)
@@ -219,14 +241,35 @@ for _ in range(3):
     *state, loss = compiled(*state, *args[2:])
 out += [digest(*map(np.asarray, state[0].values())), compiled.c_source]
 hits.append(compiled.compiled.hit)
+
+def noisy(params, key, x, y):
+    hidden = gt.nn.dropout(gt.tanh(x @ params["w"] + 0.1 * gt.random.normal(key, (16, 24))), 0.3, key)
+    return gt.nn.mse_loss(hidden @ params["v"], y)
+
+key = gt.random.key(11)
+params = {"w": gt.nn.initializers.he_normal(key, (8, 24)), "v": gt.nn.initializers.orthogonal(key, (24, 3))}
+rng, optimizer = np.random.default_rng(0), gt.optim.adam(1e-2)
+x, y = rng.standard_normal((16, 8), np.float32), rng.standard_normal((16, 3), np.float32)
+
+@gt.compile
+def noisy_step(params, state, key, x, y):
+    loss, grads = gt.value_and_grad(noisy)(params, gt.random.fold_in(key, state["step"]), x, y)
+    return *optimizer.update(params, grads, state), loss
+
+state = optimizer.init(params)
+for _ in range(50):
+    params, state, loss = noisy_step(params, state, key, x, y)
+out += [digest(*map(np.asarray, params.values()), np.asarray(loss)), noisy_step.c_source]
+hits.append(noisy_step.compiled.hit)
 print(json.dumps([out, hits]))
 """
 
 
 def test_Z03_every_run_gives_the_same_bits(tmp_path):
     """The same program with the same seed trains to the same bits in every process: with a fresh cache and a warm one,
-    in another folder, and whatever the order of Python's sets. W1 runs on its own products, W2 on those of BLAS; the
-    generated C is the same text too. (One thread; a setting for more does not exist yet.)
+    in another folder, and whatever the order of Python's sets. W1 runs on its own products, W2 on those of BLAS; a
+    third model has noise and dropout. The generated C is the same text too. (One thread; a setting for more does not
+    exist yet.)
     """
     fresh, fresh_hits = answer(TRAINED, GT_CACHE=tmp_path / "a", PYTHONHASHSEED="0")
     warm, warm_hits = answer(TRAINED, GT_CACHE=tmp_path / "a", PYTHONHASHSEED="1")
