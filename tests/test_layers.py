@@ -36,8 +36,8 @@ LAYERS = {
              ops.backscan ops.scan ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
-             nn.activations nn.attention nn.normalization nn.functions nn.losses nn.initializers nn.layers nn.cells optim
-             quantile random""",
+             nn.activations nn.attention nn.normalization nn.functions nn.losses nn.initializers nn.layers nn.cells
+             optim quantile random""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident loop train nn nn.updaters cli demo
              doctor""",
