@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +178,32 @@ def test_cells_are_values(kind):
     params = cell.init(gt.random.key(0))
     found = run(cell, params, cell.start(1), gt.ones((1, INPUTS)))
     np.testing.assert_allclose(found, cell.step(params, cell.start(1), gt.ones((1, INPUTS)))[1], rtol=1e-6)
+
+
+@dataclass(frozen=True)
+class Leaky(gt.nn.Cell):
+    """A cell of a user's own: leaky integrators of their input."""
+
+    rate: float = 0.25
+
+    def weights(self):
+        return {"input": gt.nn.Linear(self.inputs, self.size, bias=False)}
+
+    def advance(self, params, state, x):
+        return (1 - self.rate) * state + self.rate * gt.tanh(x @ params["input"]["w"])
+
+
+def test_a_cell_of_ones_own_has_the_whole_protocol():
+    cell, params, state, xs = drawn(Leaky)
+    last, outputs = agreed(cell.rollout, params, state, xs, rtol=1e-12)
+    for x in xs:
+        state = 0.75 * state + 0.25 * np.tanh(x @ params["input"]["w"])
+    np.testing.assert_allclose(last, state, rtol=1e-12)
+    np.testing.assert_allclose(outputs[-1], state @ params["readout"]["w"] + params["readout"]["b"], rtol=1e-12)
+    updater = gt.nn.Updater(cell, gt.optim.sgd(0.1), gt.random.key(0), batch=BATCH, window=STEPS)
+    x32, targets = xs.astype(np.float32), np.ones((STEPS, BATCH, OUTPUTS), np.float32)
+    first = updater.train_step(updater.start(), x32, targets)
+    assert updater.train_step(updater.start(), x32, targets) < first
 
 
 def test_what_is_refused(kind):

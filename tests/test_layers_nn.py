@@ -82,6 +82,16 @@ def test_layers_are_values_and_static_arguments(name):
     close(gt.compile(lambda layer, params, x: layer(params, x))(layer, params, x), layer(params, x), atol=1e-6)
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_take_a_batch_known_at_run_time(name):
+    layer, shape, _ = LAYERS[name]
+    params = layer.init(KEY)
+    run = gt.compile(layer).trace(params, gt.spec(("B", *shape), max={"B": 4})).lower().compile()
+    for count in (1, 3):
+        x = normal(count, count, *shape)
+        close(run(params, x), layer(params, x), atol=2e-6)
+
+
 def test_parameters_follow_their_key_and_initializer():
     layer = gt.nn.Linear(400, 100)
     w = layer.init(KEY)["w"].numpy()
@@ -119,7 +129,7 @@ CAUSAL = gt.nn.MultiHeadAttention(6, heads=2, causal=True)
 ATTENTION = {
     "self": lambda layer, r: layer(r["params"], r["x"]),
     "causal": lambda layer, r: CAUSAL(r["params"], r["x"]),
-    "other": lambda layer, r: layer.apply(r["params"], r["x"], context=r["context"]),
+    "other": lambda layer, r: layer(r["params"], r["x"], context=r["context"]),
     "with added": lambda layer, r: layer.apply(r["params"], r["x"], context=r["context"], mask=r["added"]),
     "with padding": lambda layer, r: layer.apply(
         r["params"], r["x"], context=r["context"], mask=~gt.asarray(r["padding"])[:, None, None, :]

@@ -49,8 +49,8 @@ class Layer(ABC):
     def apply(self, params: Any, x: Any, key: Any = None, training: bool = False) -> Tensor:
         """The layer's value; with `training`, layers that drop or draw do so from the key."""
 
-    def __call__(self, params: Any, x: Any, key: Any = None, training: bool = False) -> Tensor:
-        return self.apply(params, x, key, training)
+    def __call__(self, params: Any, x: Any, *rest: Any, **named: Any) -> Tensor:
+        return self.apply(params, x, *rest, **named)
 
 
 @dataclass(frozen=True)
