@@ -158,7 +158,7 @@ class Dropout(Layer):
     >>> import gtensor as gt
     >>> layer = gt.nn.Dropout(0.5)
     >>> layer({}, gt.ones(3)), layer({}, gt.ones(3), gt.random.key(0), training=True)
-    (Tensor([1., 1., 1.], dtype=float32), Tensor([2., 0., 2.], dtype=float32))
+    (Tensor([1., 1., 1.], dtype=float32), Tensor([2., 2., 0.], dtype=float32))
     """
 
     rate: float = 0.5
