@@ -1,7 +1,7 @@
 """Attention as compositions: products, a softmax, a product, over one head or several.
 
-Comes in: queries, keys and values, or the sequence and the weights that make them. Goes out: a sequence. Laws:
-heads are views, not copies; what a mask hides contributes exactly 0.
+Comes in: queries, keys and values, or the sequence and the weights that make them. Goes out: a sequence. Law: what
+a mask hides contributes exactly 0. Fusion and strides make kernels of it.
 """
 
 from __future__ import annotations
@@ -83,16 +83,20 @@ def multi_head_attention(
     if num_heads < 1 or size % num_heads:
         raise OptionError(f"multi_head_attention: {size} features cannot be divided among {num_heads} heads")
     if context is None:
-        parts = _heads(linear(asking, weight, qkv_bias), 3 * num_heads)
-        queries, answers = parts[..., :num_heads, :, :], parts[..., num_heads:, :, :]
+        queries, keys, values = _parts(linear(asking, weight, qkv_bias), size)
     else:
         bias = None if qkv_bias is None else as_tensor(qkv_bias)
         first, rest = (None, None) if bias is None else (bias[:size], bias[size:])
-        queries = _heads(linear(asking, weight[:, :size], first), num_heads)
-        answers = _heads(linear(context, weight[:, size:], rest), 2 * num_heads)
-    keys, values = answers[..., :num_heads, :, :], answers[..., num_heads:, :, :]
-    mixed = scaled_dot_product_attention(queries, keys, values, attn_mask, is_causal=is_causal)
+        queries = linear(asking, weight[:, :size], first)
+        keys, values = _parts(linear(context, weight[:, size:], rest), size)
+    q, k, v = (_heads(part, num_heads) for part in (queries, keys, values))
+    mixed = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
     return linear(reshape(swapaxes(mixed, -3, -2), asking.type.shape), out_weight, out_bias)
+
+
+def _parts(x: Tensor, size: int) -> list[Tensor]:
+    """What lies side by side along the features."""
+    return [x[..., start : start + size] for start in range(0, extent_bound(x.type.shape[-1]), size)]
 
 
 def _heads(x: Tensor, count: int) -> Tensor:
