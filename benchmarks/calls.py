@@ -65,12 +65,14 @@ def resident_rows(seconds):
     x, y = np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)
     weight = np.ones((1, 1), np.float32)
     train = gt.TrainStep(lambda w, x, y: gt.mean((x @ w - y) ** 2), weight, gt.optim.sgd(0.0), x, y)
-    train(x, y)
+    fill(train.step.frame, x)
     base = inside(train.step.frame, 2, seconds)
     yield "bound C step, nothing checked", nanoseconds(train.step.frame.step, seconds), base
     yield "TrainStep", nanoseconds(lambda: train(x, y), seconds), base
+    tx, ty = gt.tensor(x), gt.tensor(y)
+    yield "TrainStep of tensors", nanoseconds(lambda: train(tx, ty), seconds), base
     resident = gt.Resident(lambda total, x: (total + x, gt.sum(x)), weight, [x])
-    resident(x)
+    fill(resident.step.frame, x)
     base = inside(resident.step.frame, 1, seconds)
     yield "Resident that returns a tensor", nanoseconds(lambda: resident(x), seconds), base
 
@@ -80,6 +82,11 @@ def compiled_rows(seconds):
     x = np.ones(1, np.float32)
     one = gt.compile(lambda x: x + 1)
     yield "compiled, 1 array to 1", nanoseconds(lambda: one(x), seconds), alone(one, x, seconds)
+    scale = np.ones(1, np.float32)
+    scaled = gt.compile(lambda x: x * scale)
+    yield "the same, another array captured", nanoseconds(lambda: scaled(x), seconds), alone(scaled, x, seconds)
+    number = gt.compile(lambda x, rate: x * rate)
+    yield "1 array and a Python number to 1", nanoseconds(lambda: number(x, 0.5), seconds), alone(one, x, seconds)
     many = gt.compile(lambda d, x: {name: value + x for name, value in d.items()})
     leaves = {name: gt.ones(1) for name in "abcd"}
     yield "compiled, dict of 4 tensors to 4", nanoseconds(lambda: many(leaves, x), seconds), alone(many, x, seconds)
@@ -96,11 +103,16 @@ def alone(function, array, seconds):
     """Nanoseconds of the C of a compiled function that was called before, all inputs and outputs being such arrays."""
     library = function.compiled.library
     call = library.acquire()
-    for slot in range(len(library.model.inputs)):
-        call.set_input(slot, array.copy())
-    for slot in range(len(library.model.outputs)):
-        call.set_output(slot, np.empty_like(array))
+    fill(call, array)
     return inside(call, len(library.model.inputs), seconds)
+
+
+def fill(call, array):
+    """Bind copies of an array to all inputs and outputs of a call."""
+    for slot in range(len(call.library.model.inputs)):
+        call.set_input(slot, array.copy())
+    for slot in range(len(call.library.model.outputs)):
+        call.set_output(slot, np.empty_like(array))
 
 
 def main():

@@ -27,6 +27,7 @@ from .program import (
     Check,
     Extent,
     Gemm,
+    Guard,
     Kernel,
     Load,
     Repeat,
@@ -149,12 +150,14 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
     """
     if isinstance(step, Repeat):
         return _trips(step, table)
+    if isinstance(step, Guard):
+        return Touches(reads={home(step.flag, table): []})
     found = Touches()
     for use in uses(step):
         side = found.writes if use.kind in ("store", "accumulate") else found.reads
         name = home(use.access.buffer, table)
         side.setdefault(name, []).append(use if name == use.access.buffer else use._replace(kind="trip"))
-    found.keeps = {a.buffer for a in step.accumulators if a.start == "keep"}
+    found.keeps = {home(a.buffer, table) for a in step.accumulators if a.start == "keep"}
     found.scratch = {a.scratch for a in step.accumulators if a.scratch}
     if isinstance(step, Gemm) and step.scratch:
         found.scratch.add(step.scratch)

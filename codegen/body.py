@@ -100,6 +100,7 @@ class Body:
         self.places = {name: param.place for param in signature.params for name in param.buffers}
         self.lanes: Lanes | None = None
         self.wide = False
+        self.packs = False
         self.code = Code()
         self.names = Names(dim.name for dim in signature.dims)
         self.pointers: dict[str, str] = {}

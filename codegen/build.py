@@ -22,7 +22,7 @@ from .library import ABI_VERSION, Library
 from .options import Options
 from .target import Target
 from .toolchain import check_sanitizers
-from .trampoline import bridge
+from .trampoline import begin, bridge
 
 if TYPE_CHECKING:
     from . import write as writer
@@ -61,18 +61,23 @@ def build(program: Program, key_text: str, options: Options) -> Library:
     started = time.perf_counter()
     workshop = Workshop(options)
     provider = blas.choose(options, workshop)
-    source = write(program, options)
-    options.say(4, source.c_source)
+    begin(options)
+    plan = place(program, options)
+    planned = time.perf_counter()
+    source = writer.emit(plan, target(options), options.timing)
     written = time.perf_counter()
+    options.say(4, source.c_source)
     units = {unit.filename: unit.text for unit in source.units}
     entry = workshop.make(_recipe(program.name, key_text, provider), units)
-    done = time.perf_counter()
+    compiled = time.perf_counter()
+    library = _load(entry, workshop, provider)
     options.say(
         1,
-        f"build: {program.name}: {len(units)} units written in {written - started:.2f} s, "
-        f"compiled in {done - written:.2f} s",
+        f"build: {program.name}: checked and planned in {1e3 * (planned - started):.1f} ms, "
+        f"written as {len(units)} units in {1e3 * (written - planned):.1f} ms, "
+        f"compiled in {1e3 * (compiled - written):.1f} ms, loaded in {1e3 * (time.perf_counter() - compiled):.1f} ms",
     )
-    return _load(entry, workshop, provider)
+    return library
 
 
 def place(program: Program, options: Options) -> Plan:
@@ -82,7 +87,7 @@ def place(program: Program, options: Options) -> Plan:
 
 def write(program: Program, options: Options) -> Source:
     """The C that `build` would compile; raises as `build` does."""
-    return writer.write(program, target(options), _has_blas(options), options.timing)
+    return writer.emit(place(program, options), target(options), options.timing)
 
 
 def _has_blas(options: Options) -> bool:

@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -92,11 +92,21 @@ def tree_digest(*folders: Path, suffixes: tuple[str, ...] = (".py", ".h", ".c", 
     """The sha256 over names and contents of all sources below some folders, read once per process."""
     total = hashlib.sha256()
     for number, folder in enumerate(folders):
-        files = sorted(path for path in folder.rglob("*") if path.suffix in suffixes)
-        for path in files:
-            content = hashlib.sha256(path.read_bytes()).hexdigest()
-            total.update(f"{number}/{path.relative_to(folder).as_posix()} {content}\n".encode())
+        for name in sorted(_names(str(folder), "", suffixes)):
+            with open(os.path.join(folder, name), "rb", buffering=0) as file:
+                content = hashlib.sha256(file.read()).hexdigest()
+            total.update(f"{number}/{name} {content}\n".encode())
     return total.hexdigest()
+
+
+def _names(folder: str, below: str, suffixes: tuple[str, ...]) -> Iterator[str]:
+    """The files with these endings below a folder, links to folders left out, by their paths from there."""
+    with os.scandir(folder) as found:
+        for item in found:
+            if item.name.endswith(suffixes):
+                yield below + item.name
+            elif item.is_dir(follow_symlinks=False) and item.name != "__pycache__":
+                yield from _names(item.path, f"{below}{item.name}/", suffixes)
 
 
 def _checksum(path: Path) -> str:

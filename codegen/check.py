@@ -34,6 +34,7 @@ from .program import (
     Counter,
     Extent,
     Gemm,
+    Guard,
     Kernel,
     Load,
     Program,
@@ -48,7 +49,7 @@ from .program import (
     upper,
 )
 from .show import show_shape, show_statement
-from .trips import Known, enter, leave
+from .trips import Known, enter, guard, leave
 
 _INTEGERS = ("i32", "i64", "u8")
 _POSITIONS = ("argmax", "argmin")
@@ -93,6 +94,8 @@ def _steps(state: Known, steps: Iterable[Step]) -> None:
             before = enter(state, step)
             _steps(state, step.steps)
             leave(state, step, before)
+        elif isinstance(step, Guard):
+            guard(state, step)
         else:
             _Step(state, step).check()
 

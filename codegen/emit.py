@@ -2,24 +2,23 @@
 
 In comes a planned Program; out goes C text in one unit or several (templates/*.c.j2 hold the frame, rows.py
 and gemm.py the kernels). Laws: the C depends on the plan and the target only; it allocates nothing, has no
-globals but constant tables, and every kernel that is the same function is written once.
+globals but constant tables, and every kernel that is the same function is written once (functions.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from . import gemm, nest, rows
-from .body import Body
 from .cexpr import DTYPES, identifier
 from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, size, string, wrapped
-from .describe import description, shape_text, shapes
+from .describe import description, shape_text
+from .functions import COUNT, Call, Function, kernel_functions
 from .memory import Place, Plan
-from .program import Buffer, Dim, Extent, Gemm, Kernel, Reduce, Repeat, RowKernel, Step, home, kernels
-from .signature import Param, Signature, signature
+from .program import Dim, Guard, Repeat, Step, home
+from .signature import Param
 from .target import Target
 from .tiles import families
 
@@ -28,12 +27,6 @@ UNIT_LINES = 1500
 
 PART_CALLS = 100
 """Kernel calls per function, and twice that in the entry alone: compilers take long over longer functions."""
-
-COUNT = -1
-"""The index of the dimension that stands for the length of a kernel that serves several lengths."""
-
-COMMENTED_USES = 6
-"""Further uses of a kernel that its comment lists."""
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
@@ -62,92 +55,33 @@ class Source:
         return "\n".join(f"/* ---- {unit.filename} ---- */\n{unit.text}" for unit in self.units)
 
 
-@dataclass
-class _Function:
-    """A kernel function, and the steps that it serves beside its first."""
-
-    name: str
-    step: Kernel
-    signature: Signature
-    body: Body
-    shapes: list[str]
-    also: list[Kernel] = field(default_factory=list)
-
-    @property
-    def result(self) -> str:
-        return "int32_t" if self.signature.fails else "void"
-
-    @property
-    def text(self) -> str:
-        """The inside."""
-        return self.body.code.text()
-
-    @property
-    def head(self) -> list[str]:
-        """`GT_KERNEL void name(parameters)`, in lines."""
-        sig = self.signature
-        params = [param.declare(name) for param, name in zip(sig.params, self.body.params, strict=True)]
-        params += [f"int64_t {dim.name}" for dim in sig.dims]
-        params += ["gt_args *args"] * sig.fails + ["const gt_blas *blas"] * sig.blas
-        return call(f"GT_KERNEL {self.result} {self.name}", params, "")
-
-    @property
-    def comment(self) -> list[str]:
-        """What the kernel computes, over which loops and arrays, and what else it serves."""
-        also: list[str] = []
-        said: tuple[str, ...] = self.step.comment
-        for step in self.also[:COMMENTED_USES]:
-            if step.comment != said or not also:
-                also.append(f"also {step.name}")
-                also[-1] += f": {' '.join(step.comment)}" if step.comment not in ((), said) else ""
-            else:
-                also[-1] += f", {step.name}"
-            said = step.comment
-        if len(self.also) > COMMENTED_USES:
-            also.append(f"and {len(self.also) - COMMENTED_USES} more")
-        return block_comment([*wrapped(self.step.comment), *self.shapes, *wrapped(also)])
-
-
-@dataclass(frozen=True)
-class _Call:
-    """One step of the entry."""
-
-    function: _Function
-    signature: Signature
-    length: Extent
-
-    @property
-    def dims(self) -> Iterator[Dim]:
-        """The run-time dimensions that its arguments name."""
-        own = (*self.signature.dims, *([self.length] if isinstance(self.length, Dim) else []))
-        return (Dim(dim.index, dim.name, dim.bound) for dim in own if dim.index != COUNT)
-
-    def args(self, pointers: Mapping[str, str]) -> list[str]:
-        """The arguments, for buffers that are called so."""
-        sig = self.signature
-        args = [pointers[param.buffers[0]] for param in sig.params]
-        args += [extent(self.length) if dim.index == COUNT else dim.name for dim in sig.dims]
-        return args + ["args"] * sig.fails + ["args->blas"] * sig.blas
-
-
 @dataclass(frozen=True)
 class _Loop:
     """A loop of the entry, with something in it."""
 
     repeat: Repeat
-    items: list[_Call | _Loop]
+    items: list[Call | _Loop | Guard]
 
 
-_Item = _Call | _Loop
+_Item = Call | _Loop | Guard
 
 
-def _calls(items: Iterable[_Item]) -> Iterator[_Call]:
+def _calls(items: Iterable[_Item]) -> Iterator[Call]:
     """The calls in order, those in loops once."""
     for item in items:
         if isinstance(item, _Loop):
             yield from _calls(item.items)
-        else:
+        elif isinstance(item, Call):
             yield item
+
+
+def _flags(items: Iterable[_Item]) -> Iterator[str]:
+    """The buffers that guards test."""
+    for item in items:
+        if isinstance(item, _Loop):
+            yield from _flags(item.items)
+        elif isinstance(item, Guard):
+            yield item.flag
 
 
 def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
@@ -159,7 +93,7 @@ def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
     names = Names(LIBRARY, (dim.name for dim in program.dims))
     frame = {part: names.new(f"{title}_{part}") for part in _FRAME}
     count = Dim(COUNT, names.new("count"), 2**62)
-    functions, found = _functions(plan, target, names, count)
+    functions, found = kernel_functions(plan, target, names, count)
     items = _items(program.steps, found)
     groups = _units(functions)
     alone = len(groups) == 1
@@ -215,76 +149,11 @@ def _with_dim_names(plan: Plan) -> Plan:
     return replace(plan, program=renamed(plan.program))
 
 
-# ---- kernels ----------------------------------------------------------------------------------------------
-
-
-def _functions(plan: Plan, target: Target, names: Names, count: Dim) -> tuple[list[_Function], dict[str, _Call]]:
-    """A function per kernel, equal ones once, and the calls by kernel. A kernel that touches nothing is left out."""
-    table = plan.program.table
-    found: dict[Hashable, _Function] = {}
-    calls: dict[str, _Call] = {}
-    originals = list(kernels(plan.program.steps))
-    simplified = [_simplified(step, table, plan.places) for step in originals]
-    for original, (step, length) in zip(originals, _of_any_length(simplified, plan, count), strict=True):
-        own = signature(step, table, plan.places)
-        if not own.params:
-            continue
-        function = found.get(own.key)
-        if function is None:
-            told = shapes(original, step, own, table)
-            function = _Function(names.new(step.name), step, own, _write(step, own, table, target), told)
-            found[own.key] = function
-        else:
-            function.also.append(step)
-        calls[original.name] = _Call(function, own, length)
-    return list(found.values()), calls
-
-
-def _of_any_length(steps: Sequence[Kernel], plan: Plan, count: Dim) -> list[tuple[Kernel, Extent]]:
-    """The steps with their lengths; single loops that differ in nothing but length take it as a parameter, `count`.
-
-    An optimizer's update of parameters of many shapes is then one function.
-    """
-    table = plan.program.table
-    found: dict[Hashable, list[int]] = {}
-    out: list[tuple[Kernel, Extent]] = [(step, 0) for step in steps]
-    for number, step in enumerate(steps):
-        if isinstance(step, RowKernel) and _is_plain_loop(step):
-            general = replace(step, space=(count,))
-            found.setdefault(signature(general, table, plan.places).key, []).append(number)
-            out[number] = (general, step.space[0])
-    for numbers in found.values():
-        if len({out[number][1] for number in numbers}) == 1:
-            for number in numbers:
-                out[number] = (steps[number], 0)
-    return out
-
-
-def _is_plain_loop(kernel: RowKernel) -> bool:
-    """One loop of more than one element around one body, without sums."""
-    if len(kernel.space) != 1 or kernel.space[0] == 1 or len(kernel.phases) != 1 or kernel.accumulators:
-        return False
-    (phase,) = kernel.phases
-    return not phase.head and not any(isinstance(stmt, Reduce) for stmt in phase.body)
-
-
-def _simplified(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Kernel:
-    if isinstance(step, Gemm):
-        return nest.gemm_statements(step, places.__getitem__)
-    return nest.row_kernel(step, table, places.__getitem__)
-
-
-def _write(step: Kernel, own: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
-    if isinstance(step, Gemm):
-        return gemm.write(step, own, table, target)
-    return rows.write(step, own, table, target)
-
-
-def _units(functions: list[_Function]) -> list[list[_Function]]:
+def _units(functions: list[Function]) -> list[list[Function]]:
     """The functions in order, in as many groups of about equal length as their statements ask for."""
     sizes = [len(function.body.code.lines) for function in functions]
     count = max(1, -(-sum(sizes) // UNIT_LINES))
-    groups: list[list[_Function]] = [[] for _ in range(count)]
+    groups: list[list[Function]] = [[] for _ in range(count)]
     done = 0
     for function, lines in zip(functions, sizes, strict=True):
         groups[min(count - 1, (done + lines // 2) * count // max(1, sum(sizes)))].append(function)
@@ -292,7 +161,7 @@ def _units(functions: list[_Function]) -> list[list[_Function]]:
     return [group for group in groups if group] or [[]]
 
 
-def _declarations(functions: Iterable[_Function]) -> list[str]:
+def _declarations(functions: Iterable[Function]) -> list[str]:
     """Prototypes of kernels in other units."""
     return [line for function in functions for line in [*function.head[:-1], function.head[-1] + ";"]]
 
@@ -300,11 +169,13 @@ def _declarations(functions: Iterable[_Function]) -> list[str]:
 # ---- the entry --------------------------------------------------------------------------------------------
 
 
-def _items(steps: Iterable[Step], calls: Mapping[str, _Call]) -> list[_Item]:
+def _items(steps: Iterable[Step], calls: Mapping[str, Call]) -> list[_Item]:
     """The steps as calls and loops, without loops that do nothing."""
     found: list[_Item] = []
     for step in steps:
-        if not isinstance(step, Repeat):
+        if isinstance(step, Guard):
+            found.append(step)
+        elif not isinstance(step, Repeat):
             found += [calls[step.name]] if step.name in calls else []
         elif inner := _items(step.steps, calls):
             found.append(_Loop(step, inner))
@@ -382,6 +253,7 @@ class _Entry:
         self._dims(sorted(dims, key=lambda dim: dim.index))
         params = [param for item in calls for param in item.signature.params]
         wanted, written = ({home(name, table) for name in names} for names in _named(params))
+        wanted |= {home(name, table) for name in _flags(items)}
         self._fetch(wanted, written)
         if any(item.signature.fails for item in calls):
             self.code.add("int32_t code;")
@@ -397,6 +269,10 @@ class _Entry:
         for item in items:
             if isinstance(item, _Loop):
                 self._loop(item)
+                continue
+            if isinstance(item, Guard):
+                self.code.add(f"if (!{self._pointers[item.flag]}[0])")
+                self.code.add("    break;")
                 continue
             if self._clock:
                 self.code.add(f"{self._clock} = gt_time_now();")
@@ -503,7 +379,7 @@ def _named(params: Iterable[Param]) -> tuple[set[str], set[str]]:
 # ---- text -------------------------------------------------------------------------------------------------
 
 
-def _prelude(functions: Sequence[_Function], target: Target) -> dict[str, Any]:
+def _prelude(functions: Sequence[Function], target: Target) -> dict[str, Any]:
     """What stands before the kernels of a unit."""
     tiles, choices, rests = (
         {item for function in functions for item in getattr(function.body, kind)}

@@ -18,14 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi
 from .cexpr import SIZES
 from .errors import CodegenError
 from .extent import Dim, Extent
-from .trampoline import Bridge, Guard, Stepper
-
-FFI: Any = _abi.ffi
-"""cffi's ABI mode: opens libraries and reads descriptions, whatever bridge the calls take."""
+from .trampoline import FFI, Arrays, Bridge, Guard, Stepper, Wrapper
 
 ABI_VERSION: int = FFI.integer_const("GT_ABI_VERSION")
 ERR_INDEX: int = FFI.integer_const("GT_ERR_INDEX")
@@ -33,8 +29,8 @@ ERR_INDEX: int = FFI.integer_const("GT_ERR_INDEX")
 ALIGN = 64
 """Bytes: alignment of states and workspaces."""
 
-STEPPER_INPUTS, STEPPER_RANK = 8, 8
-"""What templates/gt_stepper.c has room for."""
+STEPPER_ARRAYS, STEPPER_RANK = 128, 8
+"""What templates/gt_stepper.c has room for: inputs and outputs together, and axes."""
 
 IDLE_CALLS = 16
 """How many calls (with their workspaces) a library keeps for the next that need one."""
@@ -117,7 +113,7 @@ def _text(pointer: Any) -> str:
 
 
 def describe(pointer: Any) -> Model:
-    """The description behind a `const gt_model *` of the ABI-mode ffi; raises LibraryError for another version."""
+    """The description behind a `const gt_model *`; raises LibraryError for another version."""
     if pointer.abi != ABI_VERSION:
         raise LibraryError(f"it has interface version {pointer.abi}; this gtensor has {ABI_VERSION}: build it again")
     dims = tuple(Dim(k, _text(pointer.dims[k].name), pointer.dims[k].bound) for k in range(pointer.n_dims))
@@ -165,22 +161,21 @@ class Call:
 
     def __init__(self, library: Library) -> None:
         bridge, model = library.bridge, library.model
-        ffi = bridge.ffi
-        frame = ffi.new("gt_frame *")
-        functions = ffi.cast("gt_model *", library.address)
+        frame = FFI.new("gt_frame *")
+        functions = FFI.cast("gt_model *", library.address)
         frame.call, frame.run = functions.call, functions.run
         args = frame.args
-        args.size = ffi.sizeof("gt_args")
-        self._inputs = ffi.new("void *[]", len(model.inputs) + 1)
-        self._outputs = ffi.new("void *[]", len(model.outputs) + 1)
-        self._dims = ffi.new("int64_t[]", [dim.bound for dim in model.dims] + [0])
-        work = ffi.from_buffer(aligned_empty(model.work_bytes))
+        args.size = FFI.sizeof("gt_args")
+        self._inputs = FFI.new("void *[]", len(model.inputs) + 1)
+        self._outputs = FFI.new("void *[]", len(model.outputs) + 1)
+        self._dims = FFI.new("int64_t[]", [dim.bound for dim in model.dims] + [0])
+        work = FFI.from_buffer(aligned_empty(model.work_bytes))
         setattr(args, "in", self._inputs)  # `in` is a keyword
         args.out, args.dims, args.work = self._outputs, self._dims, work
-        args.blas = ffi.cast("gt_blas *", library.blas)
+        args.blas = FFI.cast("gt_blas *", library.blas)
         self._held: dict[object, Any] = {"work": work}
         self._frame, self._args = frame, args
-        self._from_buffer = ffi.from_buffer
+        self._from_buffer = FFI.from_buffer
         self._enter_loop = bridge.enter_loop(frame)
         self.library = library
         self.call = bridge.enter(frame)
@@ -225,20 +220,41 @@ class Call:
         """The loss of the last call of a model that has one."""
         return float(self._args.loss)
 
-    def stepper(self, slots: Sequence[int], otherwise: Stepper, guard: Guard) -> Stepper:
-        """A function of arrays for the inputs `slots`: it runs one step and returns the loss, with no Python between.
+    def stepper(
+        self,
+        slots: Sequence[int],
+        otherwise: Stepper,
+        guard: Guard,
+        *,
+        finish: Callable[..., Any] | None = None,
+        wrapper: Wrapper | None = None,
+        numbers: Sequence[str] = (),
+    ) -> Stepper:
+        """A function of arrays for the inputs `slots`: it runs one call with no Python between.
 
-        It takes arrays whose dtype and shape are exactly those described, holds `guard` (from `bridge.guard`) while
-        it runs, and leaves the bindings of this call as they are. Other arguments, a guard that is taken and a call
-        that fails go to `otherwise`, which gets the same arguments without the guard and whose result is returned; a
-        failed step is to be run again there to raise its error. All but these inputs must be bound beforehand.
+        It takes arrays whose dtype and shape are exactly those described, or objects that stand for such (`wrapper`),
+        or where `numbers` says so (for each slot, `f`, `i` or nothing) Python floats or ints. It holds `guard` (from
+        `bridge.guard`) while C runs, and leaves the bindings of this call as they are. It returns the loss; with
+        `finish`, all outputs are fresh arrays, and it returns `finish(loss, *outputs)`. Other arguments, a guard that
+        is taken and a call that fails go to `otherwise`, which gets the same arguments without the guard and whose
+        result is returned; a failed call is to be run again there to raise its error. All but these inputs, and without
+        `finish` the outputs, must be bound beforehand.
         """
-        leaves = [self.library.model.inputs[slot] for slot in slots]
+        model = self.library.model
+        inputs = [model.inputs[slot] for slot in slots]
+        outputs = model.outputs if finish is not None else ()
+        leaves = (*inputs, *outputs)
         fixed = all(isinstance(extent, int) for leaf in leaves for extent in leaf.shape)
-        if not fixed or len(leaves) > STEPPER_INPUTS or any(len(leaf.shape) > STEPPER_RANK for leaf in leaves):
+        if not fixed or len(leaves) > STEPPER_ARRAYS or any(len(leaf.shape) > STEPPER_RANK for leaf in leaves):
             return otherwise
-        inputs = tuple((slot, DTYPES[leaf.dtype], leaf.shape) for slot, leaf in zip(slots, leaves, strict=True))
-        return self.library.bridge.stepper(self._frame, self, inputs, otherwise, guard)
+        kinds = numbers or [""] * len(inputs)
+        arrays = Arrays(
+            tuple((s, DTYPES[x.dtype], x.shape_at(()), n) for s, x, n in zip(slots, inputs, kinds, strict=True)),
+            tuple((slot, DTYPES[leaf.dtype], leaf.shape_at(())) for slot, leaf in enumerate(outputs)),
+            wrapper,
+            model.state_bytes,
+        )
+        return self.library.bridge.stepper(self._frame, self, arrays, otherwise, finish, guard)
 
     def failure(self) -> Failure:
         """Why the last call failed."""
@@ -263,21 +279,29 @@ class Loop:
     """
 
     def __init__(self, call: Call, batched: Sequence[bool]) -> None:
-        ffi = call.library.bridge.ffi
         self.call = call
-        self._loop = ffi.new("gt_loop *")
-        self._loop.size = ffi.sizeof("gt_loop")
-        self._batched = ffi.new("uint8_t[]", [int(flag) for flag in batched] + [0])
+        self._loop = FFI.new("gt_loop *")
+        self._loop.size = FFI.sizeof("gt_loop")
+        self._batched = FFI.new("uint8_t[]", [int(flag) for flag in batched] + [0])
         self._loop.batched = self._batched
-        self._leaves = {k: call.library.model.inputs[k] for k, flag in enumerate(batched) if flag}
-        space = sum(-(-leaf.bytes // ALIGN) * ALIGN for leaf in self._leaves.values())
-        self._gather = ffi.from_buffer(aligned_empty(space))
+        self._leaves = [(k, call.library.model.inputs[k]) for k, flag in enumerate(batched) if flag]
+        self._rows = None if call.library.model.dims else self._rows_of_call()
+        space = sum(-(-leaf.bytes // ALIGN) * ALIGN for _, leaf in self._leaves)
+        self._gather = FFI.from_buffer(aligned_empty(space))
         self._loop.gather = self._gather
 
     @property
     def done(self) -> int:
         """How many steps the last run completed."""
         return int(self._loop.done)
+
+    def _rows_of_call(self) -> list[tuple[int, int, int]]:
+        """Of each batched input: its number, its rows in a call, and the bytes of a row."""
+        found, dims = [], self.call.dims()
+        for slot, leaf in self._leaves:
+            rows, *row = leaf.shape_at(dims)
+            found.append((slot, rows, SIZES[leaf.dtype] * math.prod(row)))
+        return found
 
     def run(
         self,
@@ -295,7 +319,7 @@ class Loop:
         `losses` (float64) takes one loss per step; a non-zero `stop[0]` (int32) ends the loop between two steps.
         Raises ValueError, before anything runs, for a row outside the data or an array that is too short.
         """
-        ffi, loop = self.call.library.bridge.ffi, self._loop
+        loop = self._loop
         wanted = steps * batch
         if steps < 0 or batch < 0 or first < 0:
             raise ValueError("steps, batch and first must not be negative")
@@ -305,22 +329,22 @@ class Loop:
             _expect(rows, np.int64, wanted, "rows")
             used = rows[:wanted]
             low, high = (int(used.min()), int(used.max()) + 1) if wanted else (0, 0)
-        for slot, leaf in self._leaves.items():
-            rows_of_call, *row_shape = leaf.shape_at(self.call.dims())
+        for slot, rows_of_call, row in self._rows or self._rows_of_call():
             if rows_of_call != batch:
-                raise ValueError(f"{leaf.name} has {rows_of_call} rows in a call, not {batch}")
-            row = SIZES[leaf.dtype] * math.prod(row_shape)
+                name = self.call.library.model.inputs[slot].name
+                raise ValueError(f"{name} has {rows_of_call} rows in a call, not {batch}")
             if low < 0 or high * row > self.call.held(slot):
-                raise ValueError(f"{leaf.name} has no row {high - 1 if low >= 0 else low}")
+                name = self.call.library.model.inputs[slot].name
+                raise ValueError(f"{name} has no row {high - 1 if low >= 0 else low}")
         if losses is not None:
             _expect(losses, np.float64, steps, "losses")
         if stop is not None:
             _expect(stop, np.int32, 1, "stop")
         loop.steps, loop.batch, loop.first = steps, batch, first
         held = [  # alive until C returns
-            ffi.NULL if rows is None else ffi.from_buffer("int64_t[]", rows),
-            ffi.NULL if losses is None else ffi.from_buffer("double[]", losses, True),
-            ffi.NULL if stop is None else ffi.from_buffer("int32_t[]", stop),
+            FFI.NULL if rows is None else FFI.from_buffer("int64_t[]", rows),
+            FFI.NULL if losses is None else FFI.from_buffer("double[]", losses, True),
+            FFI.NULL if stop is None else FFI.from_buffer("int32_t[]", stop),
         ]
         loop.rows, loop.losses, loop.stop = held
         return int(self.call._enter_loop(loop))

@@ -37,6 +37,7 @@ from .program import (
     Access,
     Buffer,
     Extent,
+    Guard,
     Load,
     Phase,
     Program,
@@ -56,7 +57,7 @@ from .show import show_shape, show_table
 class Place:
     """`block` is `in`, `out`, `state` or `work`; `slot` counts in/out pointers; `offset` is in bytes (state, work).
 
-    The place of a slice is that of its outermost buffer and the names of the `loops` that move it, outermost first.
+    A slice has the place of its outermost buffer, with the names of the `loops` that move it, the outer one first.
     """
 
     block: str
@@ -125,14 +126,21 @@ def plan(program: Program) -> Plan:
 
 @dataclass(frozen=True)
 class _Line:
-    """What the kernels touch, in a row. `loops` are the places before and after the trips of each loop, left empty."""
+    """What the kernels touch, in a row. `loops` are the places before and after the trips of each loop, left empty.
+
+    `guards` are the places of guards.
+    """
 
     steps: list[Touches]
     loops: list[tuple[int, int, Repeat]]
+    guards: set[int]
 
     def lifetimes(self) -> dict[str, tuple[int, int]]:
         """The first and the last place of each buffer; what is used in a loop and outside lives through the loop."""
-        lives = lifetimes(self.steps)
+        lives: dict[str, tuple[int, int]] = {}
+        for place, step in enumerate(self.steps):
+            for name in step.names():
+                lives[name] = (lives[name][0] if name in lives else place, place)
         for start, end, _ in reversed(self.loops):
             for name in {name for step in self.steps[start:end] for name in step.names()}:
                 first, last = lives[name]
@@ -142,7 +150,7 @@ class _Line:
 
     def numbers(self) -> list[int]:
         """The number of the kernel at each place; before a loop that of its first one, after it that of its last."""
-        empty = {place for start, end, _ in self.loops for place in (start, end)}
+        empty = {place for start, end, _ in self.loops for place in (start, end)} | self.guards
         ends = {end for _, end, _ in self.loops}
         before = list(accumulate((place not in empty for place in range(len(self.steps))), initial=0))
         return [before[place] - (place in ends) for place in range(len(self.steps))]
@@ -150,10 +158,12 @@ class _Line:
 
 def _in_line(steps: Sequence[Step], table: Mapping[str, Buffer]) -> _Line:
     """The kernels of the steps; a loop stands in `loops` before those inside it."""
-    line = _Line([], [])
+    line = _Line([], [], set())
 
     def add(step: Step) -> None:
         if not isinstance(step, Repeat):
+            if isinstance(step, Guard):
+                line.guards.add(len(line.steps))
             line.steps.append(touches(step, table))
             return
         start, place = len(line.steps), len(line.loops)
@@ -205,13 +215,9 @@ def _that_move(steps: Sequence[Step], places: Mapping[str, Place]) -> tuple[Step
     )
 
 
-def lifetimes(steps: Sequence[Touches]) -> dict[str, tuple[int, int]]:
-    """The first and the last step that touch each buffer."""
-    lives: dict[str, tuple[int, int]] = {}
-    for number, step in enumerate(steps):
-        for name in step.names():
-            lives[name] = (lives[name][0] if name in lives else number, number)
-    return lives
+def lifetimes(program: Program) -> dict[str, tuple[int, int]]:
+    """When each buffer that is touched lives: in a row of all kernels, with a place before and after each loop."""
+    return _in_line(program.steps, program.table).lifetimes()
 
 
 def _room(buffer: Buffer) -> int:

@@ -28,8 +28,9 @@ class Buffer:
     written unless an output aliases it), `output` (`args->out[slot]`), `state` (leaf `slot` of the
     resident block), `work` (placed in the arena by `memory.plan`), `row` (an arena buffer whose content
     lives for one row of one kernel), `slice` (in trip t of the loop that names it, row t of the outer
-    buffer `alias`, whose shape is one axis longer). An output with `alias` takes over the memory of that
-    input or state buffer (donation): it is the same storage under a second name.
+    buffer `alias`, which is one axis longer, or has as many elements in another shape: `rows`). An output
+    with `alias` takes over the memory of that input or state buffer (donation): it is the same storage
+    under a second name.
     """
 
     name: str
@@ -215,10 +216,11 @@ class Repeat:
 
     Trips are numbered t = 0 … count - 1 and run in this order, with `reverse` from the last to the first.
     `slices` are the buffers of role `slice` that move with this loop: in trip t such a buffer is row t of
-    its outer buffer, which has `count` rows (or more, if it is no output). It is used by the steps of this loop
-    and of the loops inside it; its outer buffer is an input, state, output or work buffer, or a slice of a
-    loop around this one. A slice that is written is written in every trip, before it is read in the trip;
-    after the loop its outer buffer counts as written. Nothing in the loop touches that outer buffer otherwise.
+    its outer buffer, which has `count` rows (or more, but for an output that is written). It is used by the
+    steps of this loop and of the loops inside it; its outer buffer is an input, state, output or work
+    buffer, or a slice of a loop around this one. A slice that is written is written in every trip, before
+    it is read in the trip; after the loop its outer buffer counts as written. Nothing in the loop touches
+    that outer buffer otherwise. Inputs and state are not written in loops.
 
     `carries` are pairs (read, written): what the trip leaves in the second buffer is in the first one in the
     next trip, and after the loop. The first is a work or output buffer which was written before the loop and
@@ -234,6 +236,19 @@ class Repeat:
     carries: tuple[tuple[str, str], ...] = ()
     slices: tuple[str, ...] = ()
     reverse: bool = False
+    comment: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Guard:
+    """Leaves the loop around it unless `flag`, a b1 of one element, holds: this trip and all later ones end there.
+
+    What the trip has written so far is not carried. A loop with a guard writes no slices, since it need not
+    write all rows.
+    """
+
+    name: str
+    flag: str
     comment: tuple[str, ...] = ()
 
 
@@ -254,7 +269,7 @@ def rows(outer: Buffer, part: Buffer) -> Extent | None:
 Kernel = RowKernel | Gemm
 """What becomes a function of the C."""
 
-Step = Kernel | Repeat
+Step = Kernel | Repeat | Guard
 
 
 def kernels(steps: Iterable[Step]) -> Iterator[Kernel]:
@@ -262,7 +277,7 @@ def kernels(steps: Iterable[Step]) -> Iterator[Kernel]:
     for step in steps:
         if isinstance(step, Repeat):
             yield from kernels(step.steps)
-        else:
+        elif not isinstance(step, Guard):
             yield step
 
 
@@ -279,7 +294,9 @@ def with_kernels(steps: Iterable[Step], changed: Iterable[Kernel]) -> tuple[Step
     rest = iter(changed)
 
     def rebuilt(step: Step) -> Step:
-        return replace(step, steps=tuple(map(rebuilt, step.steps))) if isinstance(step, Repeat) else next(rest)
+        if isinstance(step, Repeat):
+            return replace(step, steps=tuple(map(rebuilt, step.steps)))
+        return step if isinstance(step, Guard) else next(rest)
 
     return tuple(map(rebuilt, steps))
 

@@ -18,6 +18,7 @@ from .program import (
     Counter,
     Extent,
     Gemm,
+    Guard,
     Load,
     Phase,
     Program,
@@ -153,6 +154,10 @@ def _repeat(loop: Repeat) -> list[str]:
     return lines + [f"  {line}" if line else "" for step in loop.steps for line in ["", *show_step(step).split("\n")]]
 
 
+def _guard(guard: Guard) -> list[str]:
+    return [f"{guard.name}: leave the loop unless {guard.flag}"]
+
+
 def _gemm(gemm: Gemm) -> list[str]:
     outer = [f"b{axis}" for axis in range(len(gemm.batch))]
     space = (*gemm.batch, gemm.m, gemm.n)
@@ -238,4 +243,4 @@ _STATEMENTS: Mapping[type, Callable[..., str]] = {
     Term: _term,
 }
 
-_STEPS: Mapping[type, Callable[..., list[str]]] = {RowKernel: _rows, Gemm: _gemm, Repeat: _repeat}
+_STEPS: Mapping[type, Callable[..., list[str]]] = {RowKernel: _rows, Gemm: _gemm, Repeat: _repeat, Guard: _guard}

@@ -17,7 +17,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,8 @@ class Candidate:
     named: str = ""
 
 
-def candidates(options: Options) -> list[Candidate]:
-    """The compilers to try in order: one if it was named, else all that are found."""
+def candidates(options: Options) -> Iterator[Candidate]:
+    """The compilers to try in order, looked for one by one: the one that was named, else all that are found."""
     for name, text in (("GT_CC", options.cc), ("CC", os.environ.get("CC", ""))):
         if text.strip():
             words = command(text, name)
@@ -94,14 +95,24 @@ def candidates(options: Options) -> list[Candidate]:
                     f"{name}={text!r}: there is no program {words[0]!r}\n  PATH: {os.environ.get('PATH', '')}\n"
                     f"  hint: correct {name}, or unset it to use the first of {', '.join(ON_PATH)} on PATH"
                 )
-            return [Candidate((os.path.abspath(path), *words[1:]), name)]
-    paths = [path for path in map(shutil.which, ON_PATH) if path is not None]
-    found = [Candidate((os.path.abspath(path),)) for path in paths]
+            yield Candidate((os.path.abspath(path), *words[1:]), name)
+            return
+    for name in ON_PATH:
+        path = shutil.which(name)
+        if path is not None:
+            yield Candidate((os.path.abspath(path),))
     ziglang = importlib.util.find_spec("ziglang")
     if ziglang is not None and ziglang.origin is not None:
         zig = Path(ziglang.origin).parent / "zig"
-        found += [Candidate((str(zig), "cc"))] if zig.exists() else []
-    return found
+        if zig.exists():
+            yield Candidate((str(zig), "cc"))
+
+
+REFUSED_SECONDS = 20.0
+"""How long a named compiler that failed is not tried again: several models may ask for it one after another."""
+
+_REFUSED: dict[str, tuple[float, ToolchainError]] = {}
+"""What is known of a named compiler -> when it failed in this process, and how."""
 
 
 def find(options: Options) -> Compiler:
@@ -116,18 +127,46 @@ def find(options: Options) -> Compiler:
         raise ToolchainError(WINDOWS)
     folder = Folder(options.cache, options.say)
     failures: list[ToolchainError] = []
-    for candidate in sorted(candidates(options), key=lambda one: folder.recall("failed", about(one, options)) is True):
-        try:
-            return examine(candidate, options, folder)
-        except ToolchainError as error:
-            if candidate.named:
-                raise
-            options.say(1, f"toolchain: {shlex.join(candidate.command)} does not work: {error}")
-            folder.remember("failed", about(candidate, options), True)
-            failures.append(error)
+    failed_before = []
+    for candidate in candidates(options):
+        if candidate.named:
+            return examine_named(candidate, options, folder)
+        if folder.recall("failed", about(candidate, options)) is True:
+            failed_before.append(candidate)
+        elif (compiler := examine_found(candidate, options, folder, failures)) is not None:
+            return compiler
+    for candidate in failed_before:
+        if (compiler := examine_found(candidate, options, folder, failures)) is not None:
+            return compiler
     if failures:
         raise failures[0]
     raise ToolchainError(NOT_FOUND.format(names=", ".join(ON_PATH), path=os.environ.get("PATH", "")))
+
+
+def examine_named(candidate: Candidate, options: Options, folder: Folder) -> Compiler:
+    """What a compiler is that was named; raises the error that it gave a moment ago, or gives now."""
+    known = about(candidate, options)
+    when, refused = _REFUSED.get(known, (0.0, None))
+    if refused is not None and time.monotonic() - when < REFUSED_SECONDS:
+        raise refused.with_traceback(None)
+    try:
+        return examine(candidate, options, folder)
+    except ToolchainError as error:
+        _REFUSED[known] = time.monotonic(), error
+        raise
+
+
+def examine_found(
+    candidate: Candidate, options: Options, folder: Folder, failures: list[ToolchainError]
+) -> Compiler | None:
+    """What a compiler is that nobody named; None, and its error among the failures, if it does not work."""
+    try:
+        return examine(candidate, options, folder)
+    except ToolchainError as error:
+        options.say(1, f"toolchain: {shlex.join(candidate.command)} does not work: {error}")
+        folder.remember("failed", about(candidate, options), True)
+        failures.append(error)
+        return None
 
 
 def about(candidate: Candidate, options: Options) -> str:

@@ -1,55 +1,39 @@
-"""The bridge over which compiled models are called: cffi's API mode where possible, else its ABI mode.
+"""The bridge over which compiled models are called: an extension module where possible, else libffi.
 
-Comes in: a `Workshop` (cache and compiler). Goes out: a `Bridge`, the one that this process uses. In API mode the
-calls run through a small extension module, compiled once per machine and Python and cached like a model; without a
-compiler or Python.h they run through libffi, with nothing to compile. Law: both do the same; only the time differs.
+Comes in: a `Workshop` (cache and compiler). Goes out: a `Bridge`, the one that this process uses. In its `api` mode the
+calls run through the module of templates/gt_stepper.c, compiled once per machine and Python and cached like a model;
+without a compiler or Python.h, in `abi` mode, through cffi and libffi, with nothing to compile. Law: both do the same;
+only the time differs.
 """
 
 from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import os
 import sys
 import sysconfig
-import tempfile
 import threading
+import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, NamedTuple, Protocol
 
-import _cffi_backend
-from cffi import FFI
+import numpy as np
 
 from . import _abi
-from .abi import declarations, header
+from .abi import header, with_headers
 from .artefact import Recipe, Workshop
 from .compiler import CompileError, ToolchainError
+from .options import Options
 
-NAME, STEPPER = "_gtensor_trampoline", "_gtensor_stepper"
-"""The two modules in the compiled file: cffi's, and that of templates/gt_stepper.c."""
+FFI: Any = _abi.ffi
+"""cffi in its mode without compiled code: makes the memory that C sees."""
 
-FUNCTIONS = """\
-int32_t gt_enter(gt_frame *frame);
-double gt_step(gt_frame *frame);
-int32_t gt_enter_loop(gt_frame *frame, gt_loop *loop);
-"""
-
-PREAMBLE = """\
-#include <math.h>
-#include "gt_frame.h"
-
-static int32_t gt_enter(gt_frame *frame) { return frame->status = frame->call(&frame->args); }
-
-/* The loss, or NaN when the call failed: only then need the caller look at the status. */
-static double gt_step(gt_frame *frame) { return gt_enter(frame) ? NAN : frame->args.loss; }
-
-static int32_t gt_enter_loop(gt_frame *frame, gt_loop *loop) {
-    return frame->status = frame->run(&frame->args, loop);
-}
-"""
+NAME = "_gtensor_stepper"
+"""The module of templates/gt_stepper.c."""
 
 FLAGS = ("-std=gnu11", "-O2", "-w", "-fPIC", "-fvisibility=hidden")
 
@@ -58,26 +42,61 @@ LINK = {"darwin": ("-undefined", "dynamic_lookup")}
 
 
 Stepper = Callable[..., Any]
-Guard = AbstractContextManager[Any]
+
+
+class Guard(Protocol):
+    """A lock for `with`, free in a child after fork whatever thread held it.
+
+    `waiting` is how many threads are about to take it: who takes it again and again gives way to them.
+    """
+
+    @property
+    def waiting(self) -> int: ...
+    def acquire(self, blocking: bool = True, /) -> bool: ...
+    def release(self) -> None: ...
+    def __enter__(self) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
+
+
+class Wrapper(NamedTuple):
+    """Objects that stand for arrays: of exactly this class, holding one in the attribute `data`.
+
+    What the paths in `plain` lead to (names of an attribute, of an attribute of that, …) must be None or False.
+    """
+
+    cls: type
+    data: str
+    plain: tuple[tuple[str, ...], ...]
+
+
+class Arrays(NamedTuple):
+    """What a stepper takes and makes: (slot, dtype, shape, number) of each input, (slot, dtype, shape) of each output.
+
+    The number is `f` or `i` for an input that is a Python float or int of 64 bits, and empty for an array.
+    """
+
+    inputs: tuple[tuple[int, Any, tuple[int, ...], str], ...]
+    outputs: tuple[tuple[int, Any, tuple[int, ...]], ...]
+    wrapper: Wrapper | None
+    state_bytes: int
 
 
 @dataclass(frozen=True)
 class Bridge:
-    """How to make frames and enter them. `mode` is `api` or `abi`; `ffi` makes the memory that C sees.
+    """How to enter frames, which `FFI` makes. `mode` is `api` or `abi`.
 
     `enter(frame)` gives a function of no arguments that runs the frame's call and returns its status, `step(frame)`
     one that returns the loss or NaN, `enter_loop(frame)` one that takes a `gt_loop *` and returns the status. All
-    release the GIL while C runs, and leave the status in the frame. `guard()` makes a lock for `with`, and
-    `stepper(frame, owner, inputs, otherwise, guard)` the function that `Call.stepper` returns.
+    release the GIL while C runs, and leave the status in the frame. `guard()` makes a `Guard`, and
+    `stepper(frame, owner, arrays, otherwise, finish, guard)` the function that `Call.stepper` returns.
     """
 
     mode: str
-    ffi: Any
     enter: Callable[[Any], Callable[[], int]]
     step: Callable[[Any], Callable[[], float]]
     enter_loop: Callable[[Any], Callable[[Any], int]]
     guard: Callable[[], Guard]
-    stepper: Callable[[Any, object, tuple[Any, ...], Stepper, Guard], Stepper]
+    stepper: Callable[[Any, object, Arrays, Stepper, Callable[..., Any] | None, Guard], Stepper]
 
 
 def module(name: str, path: Path) -> Any:
@@ -93,25 +112,79 @@ def module(name: str, path: Path) -> Any:
 
 def api_bridge(path: Path) -> Bridge:
     """The bridge through a compiled trampoline; raises ImportError if it does not load."""
-    trampoline, steppers = module(NAME, path), module(STEPPER, path)
-    ffi, lib = trampoline.ffi, trampoline.lib
+    steppers = module(NAME, path)
+
+    def address(pointer: Any) -> int:
+        return int(FFI.cast("intptr_t", pointer))
+
+    def stepper(
+        frame: Any, owner: object, arrays: Arrays, otherwise: Stepper, finish: Callable[..., Any] | None, guard: Guard
+    ) -> Stepper:
+        made: Stepper = steppers.Stepper(
+            frame=address(frame),
+            owner=owner,
+            state_bytes=arrays.state_bytes,
+            inputs=arrays.inputs,
+            outputs=arrays.outputs,
+            wrapper=arrays.wrapper,
+            otherwise=otherwise,
+            finish=finish,
+            guard=guard,
+            array_type=np.ndarray,
+            empty=np.empty,
+        )
+        return made
+
     return Bridge(
         mode="api",
-        ffi=ffi,
-        enter=lambda frame: partial(lib.gt_enter, frame),
-        step=lambda frame: partial(lib.gt_step, frame),
-        enter_loop=lambda frame: partial(lib.gt_enter_loop, frame),
+        enter=lambda frame: partial(steppers.enter, address(frame), frame),
+        step=lambda frame: partial(steppers.step, address(frame), frame),
+        enter_loop=lambda frame: lambda loop: steppers.enter_loop(address(frame), address(loop)),
         guard=steppers.Guard,
-        stepper=lambda frame, *rest: steppers.Stepper(int(ffi.cast("intptr_t", frame)), *rest),
+        stepper=stepper,
     )
+
+
+class PlainGuard:
+    """A `Guard` without C. Who waits is not counted: Python's own locks wake one that waits."""
+
+    _all: ClassVar[weakref.WeakSet[PlainGuard]] = weakref.WeakSet()
+    waiting = 0
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all.add(self)
+
+    def acquire(self, blocking: bool = True, /) -> bool:
+        """Take it; False if it is taken and `blocking` is false."""
+        return self._lock.acquire(blocking)
+
+    def release(self) -> None:
+        """Let it go."""
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+    @classmethod
+    def after_fork(cls) -> None:
+        """In a child: nobody holds what threads of the parent held."""
+        for guard in cls._all:
+            guard._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=PlainGuard.after_fork)
 
 
 def abi_bridge() -> Bridge:
     """The bridge that needs nothing compiled."""
-    ffi: Any = _abi.ffi
 
     def enter(frame: Any) -> Callable[[], int]:
-        call, args = frame.call, ffi.addressof(frame, "args")
+        call, args = frame.call, FFI.addressof(frame, "args")
 
         def run() -> int:
             frame.status = status = int(call(args))
@@ -124,7 +197,7 @@ def abi_bridge() -> Bridge:
         return lambda: float("nan") if run() else float(frame.args.loss)
 
     def enter_loop(frame: Any) -> Callable[[Any], int]:
-        loop, args = frame.run, ffi.addressof(frame, "args")
+        loop, args = frame.run, FFI.addressof(frame, "args")
 
         def run(what: Any) -> int:
             frame.status = status = int(loop(args, what))
@@ -132,29 +205,24 @@ def abi_bridge() -> Bridge:
 
         return run
 
-    def stepper(frame: Any, owner: object, inputs: tuple[Any, ...], otherwise: Stepper, guard: Guard) -> Stepper:
+    def stepper(
+        frame: Any, owner: object, arrays: Arrays, otherwise: Stepper, finish: Callable[..., Any] | None, guard: Guard
+    ) -> Stepper:
         return otherwise
 
-    return Bridge(
-        mode="abi", ffi=ffi, enter=enter, step=step, enter_loop=enter_loop, guard=threading.Lock, stepper=stepper
-    )
+    return Bridge(mode="abi", enter=enter, step=step, enter_loop=enter_loop, guard=PlainGuard, stepper=stepper)
 
 
-def sources() -> dict[str, str]:
-    """The C of the two modules; cffi writes its own, which takes its parser a moment."""
-    ffi = FFI()
-    ffi.cdef(declarations() + FUNCTIONS)
-    ffi.set_source(NAME, PREAMBLE, compiler_verbose=0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trampoline.c"
-        ffi.emit_c_code(str(path))
-        return {path.name: path.read_text(encoding="utf-8"), "gt_stepper.c": header("gt_stepper.c")}
+def source() -> str:
+    """The C of the trampoline."""
+    return header("gt_stepper.c")
 
 
 def recipe() -> Recipe:
-    """What the trampoline is made from: the interface, this Python and this cffi."""
+    """What the trampoline is made from: its C and the headers, and this Python."""
     python = f"{sys.implementation.cache_tag}{sys.abiflags} {sysconfig.get_platform()}"
-    parts = [python, f"cffi {_cffi_backend.__version__}", declarations(), FUNCTIONS, PREAMBLE, header("gt_stepper.c")]
+    files = with_headers({"gt_stepper.c": source()})
+    parts = [python, *(f"{name}\n{text}" for name, text in sorted(files.items()))]
     return Recipe("trampoline", "\n".join(parts), FLAGS, LINK.get(sys.platform, ()), plain=True)
 
 
@@ -173,7 +241,7 @@ def compiled(workshop: Workshop) -> Path:
         if folder.recall("trampoline", about) is not None:
             raise ImportError("the compiler failed on it before")
         try:
-            entry = workshop.make(made, sources(), search=(include,))
+            entry = workshop.make(made, {"gt_stepper.c": source()}, search=(include,))
         except CompileError:
             folder.remember("trampoline", about, "failed")
             raise
@@ -181,15 +249,24 @@ def compiled(workshop: Workshop) -> Path:
 
 
 _CHOSEN: list[Bridge] = []
-"""The bridge of this process, once chosen; several at once would do no harm."""
+"""The bridge of this process, once chosen."""
+
+_CHOOSING = PlainGuard()
 
 
 def bridge(workshop: Workshop) -> Bridge:
-    """The bridge of this process: API mode if the trampoline can be had, else ABI mode."""
+    """The bridge of this process: through the trampoline if it can be had."""
+    with _CHOOSING:
+        if not _CHOSEN:
+            try:
+                _CHOSEN.append(api_bridge(compiled(workshop)))
+            except (ImportError, OSError, ToolchainError) as error:
+                workshop.options.say(1, f"calls: through libffi, since there is no trampoline: {error}")
+                _CHOSEN.append(abi_bridge())
+        return _CHOSEN[0]
+
+
+def begin(options: Options) -> None:
+    """Choose the bridge in a thread, so that a trampoline is compiled while the caller compiles something else."""
     if not _CHOSEN:
-        try:
-            _CHOSEN.append(api_bridge(compiled(workshop)))
-        except (ImportError, OSError, ToolchainError) as error:
-            workshop.options.say(1, f"calls: cffi's ABI mode, since there is no trampoline: {error}")
-            _CHOSEN.append(abi_bridge())
-    return _CHOSEN[0]
+        threading.Thread(target=lambda: bridge(Workshop(options))).start()

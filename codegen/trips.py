@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from .access import Bounds, touches
 from .boundary import wrong_extent
 from .errors import ProgramError
-from .program import Buffer, Extent, Program, Repeat, Step, home, kernels, loops, rows, upper
+from .program import Buffer, Extent, Guard, Program, Repeat, Step, home, kernels, loops, rows, upper
 from .show import show_extent, show_shape
 
 
@@ -66,6 +66,8 @@ def enter(state: Known, loop: Repeat) -> Before:
     named |= {name for carry in loop.carries for name in carry}
     for name in loop.slices:
         _slice(state, loop, name, named, written)
+    if any(isinstance(step, Guard) for step in loop.steps) and not written.isdisjoint(loop.slices):
+        raise _fail(loop, "has a guard, and writes rows that it need not reach")
     before = Before(frozenset(named), frozenset(written | carried), carried, dict(state.bounds))
     state.depth += 1
     state.slices.update(loop.slices)
@@ -79,6 +81,17 @@ def enter(state: Known, loop: Repeat) -> Before:
         if outer in state.bounds:
             state.bounds[name] = state.bounds[outer]
     return before
+
+
+def guard(state: Known, step: Guard) -> None:
+    """Test a way out of a loop: its flag is there and is one truth value."""
+    flag = state.table.get(step.flag)
+    if state.depth == 0:
+        raise ProgramError("is in no loop that it could leave", step=step.name)
+    if flag is None or flag.dtype != "b1" or any(n != 1 for n in flag.shape):
+        raise ProgramError(f"tests {step.flag!r}, which is no b1 of one element", step=step.name)
+    if not state.ready(step.flag):
+        raise ProgramError(f"tests {step.flag!r} before it is written", step=step.name)
 
 
 def leave(state: Known, loop: Repeat, before: Before) -> None:

@@ -12,6 +12,7 @@ from typing import Any as _Any
 from . import errors, nn, optim, random
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
+from .explain import explain_grad
 from .grad import grad, hvp, jvp, value_and_grad, vjp
 from .ir import Graph
 from .nn.activations import clip, leaky_relu, log_sigmoid, relu, silu
@@ -60,6 +61,7 @@ from .ops.arithmetic import (
 from .ops.arrange import meshgrid, swapaxes, transpose, unstack
 from .ops.assemble import concat, pad, stack
 from .ops.contract import matmul
+from .ops.control import cond, fori_loop, switch, while_loop
 from .ops.create import (
     arange,
     asarray,
@@ -198,6 +200,7 @@ __all__ = [
     "compile",
     "concat",
     "concatenate",
+    "cond",
     "config",
     "cos",
     "cosh",
@@ -211,6 +214,7 @@ __all__ = [
     "exp",
     "exp2",
     "expand_dims",
+    "explain_grad",
     "expm1",
     "eye",
     "flatten",
@@ -219,6 +223,7 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -306,6 +311,7 @@ __all__ = [
     "subtract",
     "sum",
     "swapaxes",
+    "switch",
     "take",
     "take_along_axis",
     "tan",
@@ -322,6 +328,7 @@ __all__ = [
     "vecdot",
     "vjp",
     "where",
+    "while_loop",
     "zeros",
     "zeros_like",
 ]

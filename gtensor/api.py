@@ -18,15 +18,13 @@ from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names, normal
 from .captures import Captures
 from .donation import Donation, pairs
 from .errors import OptionError, SignatureError, TraceError
+from .shortcut import MISS, miss, stepper
 from .stages import Compiled, Inspected, Lowered, Settings, Traced
 from .tensor import STATE, Tensor
 from .trace import Signature, Spec, split_arguments, trace_call
 
 Names = str | Sequence[str]
 Decorator = Callable[[Callable[..., Any]], "CompiledFunction"]
-
-MISS = object()
-"""What `Executable.run` gives for arguments that it does not take."""
 
 
 class Executable(Inspected):
@@ -55,23 +53,45 @@ class Executable(Inspected):
         self.donation = Donation(traced, donate) if donate else None
         self.library = library
         self._dims = dim_names(graph)
+        self._call, self._guard = library.acquire(), library.bridge.guard()
+        self._step = self._stepper(miss)
+        self._run = self.stepper(self._checked)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if STATE.scope is None:
-            leaves = self.inputs.leaves((args, kwargs))
-            if leaves is not None:
-                if (result := self.run(leaves)) is not MISS:
-                    return result
-                if any(map(_records, (*leaves, *self.inputs.captures.values))):
-                    return self.fn(*args, **kwargs)
-                fitted = [adapted(leaf, want) for leaf, want in zip(leaves, self.inputs.wanted, strict=True)]
-                if (result := self.run(fitted)) is not MISS:
-                    return result
-            raise self.inputs.refusal((args, kwargs))
-        return self.fn(*args, **kwargs)
+        return self._run(*args, **kwargs) if STATE.scope is None else self.fn(*args, **kwargs)
 
-    def run(self, leaves: Sequence[Any]) -> Any:
+    def stepper(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """A function of the arguments that takes those that fit as they are, and hands others to `otherwise`."""
+        return self._stepper(otherwise) if self.inputs.flat else otherwise
+
+    def _stepper(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        if self.donation is not None:
+            return otherwise
+        return stepper(self._call, self.inputs, self._guard, otherwise, self.outputs.finish)
+
+    def _checked(self, *args: Any, **kwargs: Any) -> Any:
+        """The result for any arguments, or the error that they deserve."""
+        leaves = self.inputs.leaves((args, kwargs))
+        if leaves is not None:
+            if (result := self.run(leaves)) is not MISS:
+                return result
+            if any(map(_records, (*leaves, *self.inputs.captures.values))):
+                return self.fn(*args, **kwargs)
+            fitted = [adapted(leaf, want) for leaf, want in zip(leaves, self.inputs.wanted, strict=True)]
+            if (result := self.run(fitted)) is not MISS:
+                return result
+        raise self.inputs.refusal((args, kwargs))
+
+    def run(self, leaves: list[Any]) -> Any:
         """The result for leaves of the arguments, or MISS if they do not fit."""
+        given = self.inputs.given(leaves)
+        if given is None:
+            return MISS
+        result = self._step(*given)
+        return self._converted(leaves) if result is MISS else result
+
+    def _converted(self, leaves: list[Any]) -> Any:
+        """`run` for leaves that C does not take as they are, or whose call it could not run or finish."""
         arrays = self.inputs.take(leaves)
         if arrays is None:
             return MISS
@@ -84,7 +104,8 @@ class Executable(Inspected):
         donation = self.donation
         if donation is not None:
             donation.prepare(leaves, arrays)
-        call = self.library.acquire()
+        own = self._guard.acquire(False)
+        call = self._call if own else self.library.acquire()
         try:
             bind(call, arrays)
             results = self.outputs.bind(call, arrays, dims)
@@ -93,7 +114,11 @@ class Executable(Inspected):
             if call.call():
                 raise self.compiled.error(call.failure())
         finally:
-            self.library.release(call)
+            if own:
+                call.unbind()
+                self._guard.release()
+            else:
+                self.library.release(call)
         if donation is not None:
             donation.finish(leaves)
         return self.outputs.tensors(results)
@@ -113,17 +138,20 @@ class CompiledFunction(Inspected):
         self.static = tuple(static)
         self._known: dict[Any, Executable] = {}
         self._recent: tuple[Executable, ...] = ()
+        self._run: Callable[..., Any] = self._try_recent
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if STATE.scope is None:
-            for executable in self._recent:
-                leaves = executable.inputs.leaves((args, kwargs))
-                if leaves is not None and (result := executable.run(leaves)) is not MISS:
-                    if executable is not self._recent[0]:
-                        self._use(executable)
-                    return result
-            return self._dispatch(args, kwargs)
-        return self.fn(*args, **kwargs)
+        return self._run(*args, **kwargs) if STATE.scope is None else self.fn(*args, **kwargs)
+
+    def _try_recent(self, *args: Any, **kwargs: Any) -> Any:
+        """A call of any of the specialisations; `_run` is the same, with a short way for the one used last."""
+        for executable in self._recent:
+            leaves = executable.inputs.leaves((args, kwargs))
+            if leaves is not None and (result := executable.run(leaves)) is not MISS:
+                if executable is not self._recent[0]:
+                    self._use(executable)
+                return result
+        return self._dispatch(args, kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -174,6 +202,7 @@ class CompiledFunction(Inspected):
         """Put a specialisation first among those that a call tries."""
         others = (other for other in self._recent if other is not executable and other is not replaced)
         self._recent = (executable, *others)[:RECENT]
+        self._run = executable.stepper(self._try_recent)
 
     def _dispatch(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that none of the recent specialisations takes as it is."""

@@ -8,8 +8,9 @@ are fresh memory, or that of a donated argument.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,13 +116,20 @@ class Inputs:
         self.captures = captures
         self._captured = tuple((type_.shape, type_.dtype.dtype) for type_ in captures.types)
         self.dynamic = any(want.shape is None for want in self.typed)
+        self.exact = not self.dynamic and len(self.typed) == len(self.wanted)
+        self.flat = not captures.values and _is_flat(signature.structure, depth)
 
-    @property
+    @cached_property
     def rows(self) -> int | Dim | None:
         """The extent of the batch: the leading one of the first leaf that has axes."""
         return next((want.type.shape[0] for want in self.typed if want.type is not None and want.type.shape), None)
 
-    @property
+    @cached_property
+    def first(self) -> int:
+        """The number of that leaf among the compiled inputs; there must be one."""
+        return next(i for i, want in enumerate(self.typed) if want.type is not None and want.type.shape)
+
+    @cached_property
     def batched(self) -> list[bool]:
         """Which of the compiled inputs have the extent of the batch in front; captured arrays never do."""
         rows = self.rows
@@ -147,6 +155,18 @@ class Inputs:
         except (ValueError, TypeError):
             return None
         return leaves
+
+    @property
+    def numbers(self) -> list[str]:
+        """For each compiled input `f` or `i` if it is a Python number, else nothing."""
+        return [w.type.dtype.kind if w.type and w.type.weak else "" for w in self.typed] + [""] * len(self._captured)
+
+    def given(self, leaves: list[Any]) -> list[Any] | None:
+        """The leaves, and after them what was captured as it is now; None if that no longer fits."""
+        if not self._captured:
+            return leaves
+        values = self.captures.now()
+        return None if values is None else [*leaves, *values]
 
     def take(self, leaves: Sequence[Any]) -> list[Array] | None:
         """The arrays of leaves that fit exactly, in the order of the compiled inputs; no array is converted.
@@ -180,6 +200,25 @@ class Inputs:
             return arrays
         captured = self._read_captures()
         return None if captured is None else arrays + captured
+
+    def take_rows(self, leaves: Sequence[Any]) -> list[Array] | None:
+        """`take` for arrays with any number of rows, but some, in place of the extent of the batch.
+
+        None if it takes more than a look: other leaves than arrays, run-time extents other than that of the batch.
+        """
+        arrays, count = [], 0
+        for leaf, (_, shape, dtype, _), batched in zip(leaves, self._rows, self.batched, strict=False):
+            if leaf.__class__ is not np.ndarray or leaf.dtype is not dtype or shape is None:
+                return None
+            if batched and leaf.ndim:
+                count = count or len(leaf)
+                if leaf.shape != (count, *shape[1:]):
+                    return None
+            elif leaf.shape != shape:
+                return None
+            arrays.append(leaf)
+        captured = self._read_captures() if self._captured else []
+        return None if captured is None or not count else arrays + captured
 
     def _read_captures(self) -> list[Array] | None:
         """The arrays of what was captured; None if they no longer fit."""
@@ -292,6 +331,12 @@ class Inputs:
             head = heads.get(path[:deep], f"argument {key + 1}" if isinstance(key, int) else str(key))
             result.append(".".join([head, *map(str, path[deep:])]))
         return result
+
+
+def _is_flat(structure: tree.Structure, depth: int) -> bool:
+    """Whether arguments are leaves one by one: a tuple of them, for depth 2 without keywords after it."""
+    args = structure if depth == 1 else structure.children()[0]
+    return structure.num_leaves == args.num_leaves == args.num_children and args.num_nodes == 1 + args.num_leaves
 
 
 _ONLY_NUMBERS = (-1,)
@@ -407,10 +452,11 @@ def dim_names(graph: Graph) -> list[str]:
     return list(dict.fromkeys(extent.name for extent in extents if isinstance(extent, Dim)))
 
 
-def bind(call: Call, arrays: Sequence[Array]) -> None:
-    """Bind arrays to a call's inputs; what C could not read where it is is copied."""
+def bind(call: Call, arrays: Sequence[Array], state: Array | None = None) -> None:
+    """Bind arrays to a call's inputs; what C could not read where it is, or lies in the state, is copied."""
     for slot, array in enumerate(arrays):
-        if array.flags.num & READABLE != READABLE:
+        in_state = state is not None and np.may_share_memory(array, state)
+        if in_state or array.flags.num & READABLE != READABLE:
             array = np.array(array, order="C")
         call.set_input(slot, array)
 
@@ -445,6 +491,19 @@ class Outputs:
             arrays.append(array)
             slot += 1
         return arrays
+
+    @property
+    def finish(self) -> Callable[..., Any]:
+        """A function of a loss and the arrays of the results: the results as tensors, in their tree."""
+        if not self.single:
+            return lambda loss, *arrays: self.tensors(arrays)
+        type_ = self._made[0][0]
+
+        def tensor(loss: float, array: Array) -> Tensor:
+            array.setflags(write=False)
+            return Tensor(type_, array)
+
+        return tensor
 
     def tensors(self, arrays: Sequence[Array]) -> Any:
         """The results as tensors, in their tree."""

@@ -9,25 +9,15 @@ anew is not followed.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Iterator, Sequence
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from .reach import MAX_PLACES, Place, children, follows, look
 from .tensor import Tensor
 from .trace import leaf_type
 from .types import Type
-
-MAX_PLACES = 10_000
-"""How many objects are looked at in search of the captured arrays."""
-
-MAX_ITEMS = 1_000
-"""Longer containers are taken for data and not looked into."""
-
-Place = tuple[Any, Any]
-"""A container and a key: what `container[key]` gives is held there."""
 
 
 class Captures:
@@ -45,10 +35,10 @@ class Captures:
         """The arrays and tensors to read; None if one was replaced by something of another type, or moved."""
         values = self.values
         for (container, key), child in self._links:
-            if _look(container, key) is not child:
+            if look(container, key) is not child:
                 return None
         for number, (container, key) in self._places:
-            if _look(container, key) is not values[number]:
+            if look(container, key) is not values[number]:
                 return self._replaced()
         return values
 
@@ -56,7 +46,7 @@ class Captures:
         """Take what now stands where the arrays were found, if it fits."""
         found: dict[int, Any] = {}
         for number, (container, key) in self._places:
-            value = _look(container, key)
+            value = look(container, key)
             if found.setdefault(number, value) is not value:
                 return None
         for number, value in found.items():
@@ -76,10 +66,10 @@ class Captures:
             if id(item) in held:
                 continue
             held[id(item)] = item
-            for place, child in _children(item):
+            for place, child in children(item):
                 if id(child) in numbers and place is not None:
                     self._places.append((numbers[id(child)], place))
-                elif not _follows(child):
+                elif not follows(child):
                     continue
                 else:
                     waiting.append(child)
@@ -94,89 +84,3 @@ class Captures:
                 needed.append(id(parent))
                 if place is not None and child not in numbers:
                     self._links.append((place, held[child]))
-
-
-class _Attributes:
-    """Attributes of an object, or the content of a closure's cell, by key as in a dict."""
-
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self.owner, name)
-
-
-_MISSING = object()
-
-
-def _look(container: Any, key: Any) -> Any:
-    """What a place holds now; a mark if it is gone."""
-    try:
-        return container[key]
-    except (KeyError, IndexError, AttributeError, ValueError):
-        return _MISSING
-
-
-def _follows(item: Any) -> bool:
-    """Whether something may lead to arrays."""
-    if isinstance(item, (dict, list, tuple)):
-        return len(item) <= MAX_ITEMS
-    if isinstance(item, (FunctionType, MethodType, CellType, functools.partial)):
-        return True
-    if isinstance(item, (type, ModuleType, Tensor, np.ndarray)):
-        return False
-    return hasattr(item, "__wrapped__") or (hasattr(item, "__dict__") and not _is_own(item))
-
-
-def _is_own(item: Any) -> bool:
-    """Whether an object is gtensor's: what it holds is no name of the user's."""
-    return type(item).__module__.partition(".")[0] == __name__.partition(".")[0]
-
-
-def _children(item: Any) -> Iterator[tuple[Place | None, Any]]:
-    """What an object holds, and where; without a place where it cannot be replaced."""
-    if isinstance(item, dict):
-        yield from (((item, key), value) for key, value in list(item.items()))
-    elif isinstance(item, list):
-        yield from (((item, i), value) for i, value in enumerate(item))
-    elif isinstance(item, tuple):
-        yield from ((None, value) for value in item)
-    elif isinstance(item, FunctionType):
-        yield from _children_of_function(item)
-    elif isinstance(item, MethodType):
-        yield from ((None, item.__func__), (None, item.__self__))
-    elif isinstance(item, functools.partial):
-        yield from ((None, value) for value in (item.func, item.args, item.keywords))
-    elif hasattr(item, "__wrapped__"):
-        yield None, item.__wrapped__
-    elif hasattr(item, "__dict__"):
-        yield from _children(vars(item))
-
-
-def _children_of_function(function: FunctionType) -> Iterator[tuple[Place | None, Any]]:
-    """Closure cells, default values and the globals that the code names; of modules, the attributes it names."""
-    for cell in function.__closure__ or ():
-        content = _Attributes(cell)
-        if (value := _look(content, "cell_contents")) is not _MISSING:
-            yield (content, "cell_contents"), value
-    yield from ((None, value) for value in function.__defaults__ or ())
-    yield from ((None, value) for value in (function.__kwdefaults__ or {}).values())
-    named = set(_names(function.__code__))
-    for name in named & function.__globals__.keys():
-        value = function.__globals__[name]
-        if isinstance(value, ModuleType) and not _is_own_module(value):
-            yield from (((vars(value), key), vars(value)[key]) for key in named & vars(value).keys())
-        else:
-            yield (function.__globals__, name), value
-
-
-def _is_own_module(module: ModuleType) -> bool:
-    return module.__name__.partition(".")[0] == __name__.partition(".")[0]
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """The names that code and the functions inside it use."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from .ir import Atom, Eqn, Graph, Var, names
-from .schedule import Group, GroupKind, Level, Location, Loop, Schedule, dense_strides
+from .schedule import Body, Group, GroupKind, Level, Location, Schedule, dense_strides
 from .types import Dim, Shape, Type, shape_size
 
 MAX_EQUATIONS = 500
@@ -391,27 +391,62 @@ def _contract(f: _Fuser, eqn: Eqn) -> None:
 
 
 def _loop(f: _Fuser, eqn: Eqn) -> None:
-    """A loop reads its operands from memory; what its trips compute is scheduled by itself."""
-    body, carries = eqn.params["body"], eqn.params["carries"]
+    """What a loop or branch computes is scheduled by itself; its operands are read from memory."""
     f.settle(eqn.ins)
-    operands = tuple(f.dense(a, "a loop reads it row by row, or in every trip") for a in eqn.ins[carries:])
-    # A carry that is also a row of a result lies there, so that it is written once.
-    order = list(dict.fromkeys([*range(carries, len(body.outputs)), *range(carries)]))
+    _LOOPS[eqn.prim.name](f, eqn)
+
+
+def _scan(f: _Fuser, eqn: Eqn) -> None:
+    carries, length = eqn.params["carries"], eqn.params["length"]
+    body = _body(eqn.params["body"], _in_memory(f, eqn.ins[carries:]), carries)
+    _put_bodies(f, eqn, "loop", (length,), (body,), "a loop over rows")
+
+
+def _switch(f: _Fuser, eqn: Eqn) -> None:
+    _, *operands = _in_memory(f, eqn.ins)
+    bodies = tuple(_body(graph, operands, 0) for graph in eqn.params["branches"])
+    _put_bodies(f, eqn, "switch", (), bodies, "one of several functions runs")
+
+
+def _while(f: _Fuser, eqn: Eqn) -> None:
+    carries, tests = eqn.params["carries"], eqn.params["tests"]
+    operands = _in_memory(f, eqn.ins[carries:])
+    test = _body(eqn.params["cond"], operands[:tests], 0)
+    _put_bodies(
+        f, eqn, "while", (), (test, _body(eqn.params["body"], operands[tests:], 0)), "a loop that tests a value"
+    )
+
+
+def _put_bodies(f: _Fuser, eqn: Eqn, kind: GroupKind, space: Shape, bodies: tuple[Body, ...], why: str) -> None:
+    at = f.open(kind, space, why)
+    f.groups[at].bodies = bodies
+    f.put(eqn, at, "after")
+
+
+def _in_memory(f: _Fuser, atoms: Sequence[Atom]) -> list[Var]:
+    return [f.dense(a, "a loop or branch reads it from memory") for a in atoms]
+
+
+def _body(graph: Graph, operands: Sequence[Var], carries: int) -> Body:
+    """The schedule of a graph. A carry that is also a row of a result lies there, so that it is written once."""
+    order = [*range(carries, len(graph.outputs)), *range(carries)]
     first: dict[Atom, int] = {}
     kept: list[int] = []
     results: dict[int, int] = {}
     for i in order:
-        atom = body.outputs[i]
+        atom = graph.outputs[i]
         if i < carries and isinstance(atom, Var) and atom in first:
             results[i] = first[atom]
             continue
         first.setdefault(atom, len(kept))
         results[i] = len(kept)
         kept.append(i)
-    inner = fuse(_fresh(Graph(body.name, body.inputs, body.eqns, tuple(body.outputs[i] for i in kept))))
-    at = f.open("loop", (eqn.params["length"],), "a loop over a body")
-    f.groups[at].loop = Loop(inner, operands, tuple(results[i] for i in range(len(body.outputs))))
-    f.put(eqn, at, "after")
+    own = Graph(graph.name, graph.inputs, graph.eqns, tuple(graph.outputs[i] for i in kept))
+    return Body(fuse(_fresh(own)), tuple(operands), tuple(results[i] for i in range(len(graph.outputs))))
+
+
+_LOOPS = {"scan": _scan, "switch": _switch, "while_loop": _while}
+"""Which operation has which bodies."""
 
 
 def _fresh(graph: Graph) -> Graph:

@@ -71,6 +71,11 @@ class Memory:
         """Let a value live in a buffer that is there already."""
         self._of[var] = name
 
+    def is_slice(self, var: Var) -> bool:
+        """Whether a value is a row of an array in a loop."""
+        slices = {buffer.name for buffer in self.buffers if buffer.role == "slice"}
+        return var in self._of and self._of[var] in slices
+
     def buffer(self, var: Var) -> str:
         """The buffer of a value; a work buffer is made on first use."""
         return self._of[var] if var in self._of else self.add(var, "work")

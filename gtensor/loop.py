@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .calls import READABLE, Inputs, adapted
-from .codegen.library import Loop
 from .errors import GTensorError, OptionError, ShapeError
 from .resident import Array, Bound
 from .types import Dim
 
 SLICE = 0.1
 """Seconds that C keeps the loop before Python looks at signals and callbacks."""
+
+GIVE_WAY = 0.002
+"""Seconds for which a loop leaves its state to threads that wait for it: longer than they sleep before they look."""
 
 GROWTH = 8
 """By how much a slice may be longer than the last one: the first steps of a run say little of its speed."""
@@ -66,20 +68,23 @@ class Data:
         leaves = inputs.leaves(data)
         if leaves is None:
             raise inputs.refusal(data)
-        leaves = [adapted(leaf, want) for leaf, want in zip(leaves, inputs.wanted, strict=True)]
-        arrays = [leaf for leaf, want in zip(leaves, inputs.wanted, strict=True) if want.type is not None]
-        self.batched = inputs.batched
-        first: Any = next((a for a, flag in zip(arrays, self.batched, strict=False) if flag), ())
-        if not np.ndim(first) or not len(first):
-            raise ShapeError(f"{what} needs data with at least one row")
-        self.count = len(first)
-        whole = inputs.with_rows(self.count, what)
-        taken = whole.take(leaves)
-        dims = None if taken is None else whole.extents(taken)
-        if taken is None or dims is None:
-            raise whole.refusal(data)
-        self.dims = dims
-        self.arrays = [a if a.flags.num & READABLE == READABLE else np.array(a, order="C") for a in taken]
+        found = inputs.take_rows(leaves)
+        if found is not None:
+            self.count, self.dims = len(found[inputs.first]), {}
+        else:
+            leaves = [adapted(leaf, want) for leaf, want in zip(leaves, inputs.wanted, strict=True)]
+            arrays = [leaf for leaf, want in zip(leaves, inputs.wanted, strict=True) if want.type is not None]
+            first: Any = arrays[inputs.first]
+            if not np.ndim(first) or not len(first):
+                raise ShapeError(f"{what} needs data with at least one row")
+            self.count = len(first)
+            whole = inputs.with_rows(self.count, what)
+            found = whole.take(leaves)
+            dims = None if found is None else whole.extents(found)
+            if found is None or dims is None:
+                raise whole.refusal(data)
+            self.dims = dims
+        self.arrays = [a if a.flags.num & READABLE == READABLE else np.array(a, order="C") for a in found]
 
 
 class Part(NamedTuple):
@@ -99,31 +104,35 @@ def parts(count: int, size: int, bound: Callable[[int], Bound]) -> list[Part]:
 
 
 class Runner:
-    """Runs one part over a data set; raises as `Data` does."""
+    """Runs one part over the data set of its function. `done` is how many batches the last run completed."""
 
-    def __init__(self, part: Part, data: tuple[Any, ...], what: str) -> None:
+    def __init__(self, part: Part, data: Data) -> None:
         self.part = part
         self.steps = part.steps
-        self.data = Data(part.bound.inputs, data, what)
-        self.loop = Loop(part.bound.frame, self.data.batched)
+        self.done = 0
+        self.data = data
         rows = part.bound.inputs.rows
-        self.dims = {**self.data.dims, rows.name: part.size} if isinstance(rows, Dim) else self.data.dims
+        self.dims = {**data.dims, rows.name: part.size} if isinstance(rows, Dim) else data.dims
 
     def run(self, first: int, steps: int, order: Array | None, losses: Array) -> GTensorError | None:
-        """Run `steps` batches from the part's batch `first` on; the error of batch number `loop.done`, if it failed."""
+        """Run `steps` batches from the part's batch `first` on; the error of batch number `done`, if it failed."""
         bound, size = self.part.bound, self.part.size
         start = self.part.start + first * size
         rows = None if order is None else order[start : start + steps * size]
         with bound.block.lock:
             bound.bind(self.data.arrays, self.dims)
-            bound.outputs.bind(bound.frame, (), self.dims)
-            if self.loop.run(steps, size, first=start, rows=rows, losses=losses):
-                return bound.compiled.error(bound.frame.failure())
-        return None
+            if not bound.kept:
+                bound.outputs.bind(bound.frame, (), self.dims)
+            failed = bound.loop.run(steps, size, first=start, rows=rows, losses=losses)
+            failure = bound.frame.failure() if failed else None
+            self.done = bound.loop.done
+        if bound.block.lock.waiting:
+            time.sleep(GIVE_WAY)
+        return None if failure is None else bound.compiled.error(failure)
 
 
 class Pace:
-    """How many steps fit into a slice, from how long the last ones took."""
+    """How many steps fit into a slice, from how long the last ones took; it may be kept from run to run."""
 
     def __init__(self) -> None:
         self.steps = 1
@@ -149,6 +158,7 @@ def run(
     runners: list[Runner],
     *,
     epochs: int,
+    pace: Pace,
     order: Callable[[], Array | None],
     validate: Callable[[], float] | None,
     callback: Callable[[History], object] | None,
@@ -161,7 +171,7 @@ def run(
     """
     batches, count = sum(r.steps for r in runners), sum(r.steps * r.part.size for r in runners)
     losses = np.empty(epochs * batches)
-    history, begun, total, pace = History(losses[:0]), time.perf_counter(), 0, Pace()
+    history, begun, total = History(losses[:0]), time.perf_counter(), 0
     for epoch in range(epochs):
         rows, started, weighted = order(), time.perf_counter(), 0.0
         for runner in runners:
@@ -170,14 +180,13 @@ def run(
                 steps, before = min(pace.steps, runner.steps - at), time.perf_counter()
                 error = runner.run(at, steps, rows, losses[total:])
                 pace.measure(steps, time.perf_counter() - before)
-                done = runner.loop.done
-                total, at = total + done, at + done
+                total, at = total + runner.done, at + runner.done
                 history.losses = losses[:total]
                 if error is not None:
                     batch = total - epoch * batches
                     error.message += f" (batch {batch} of epoch {epoch}; the steps before it are done)"
                     raise error
-                weighted += runner.part.size * float(losses[total - steps : total].sum())
+                weighted += runner.part.size * float(np.add.reduce(losses[total - steps : total]))
                 advance(steps, float(losses[total - 1]))
                 if runner is runners[-1] and at == runner.steps:
                     value = None if validate is None else validate()

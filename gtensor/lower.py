@@ -12,11 +12,14 @@ from collections.abc import Mapping, Sequence
 from .codegen import cexpr
 from .codegen import program as p
 from .ir import Atom, Var, lit, names
-from .kernel import Memory
+from .kernel import Kernel, Memory
 from .schedule import Group, Location, Schedule, dense_strides
 from .statements import EQUATIONS, Statements
 from .steps import Steps, copy_step
 from .types import Dim, Type
+
+MOST_TRIPS = 2**62
+"""Trips of a loop that only its condition ends."""
 
 
 def lower(
@@ -222,27 +225,124 @@ def _assemble(f: Steps, index: int, group: Group) -> None:
 
 def _loop(f: Steps, index: int, group: Group) -> None:
     """A loop: its carries get their first values, then its body's steps run on a row of each sliced array."""
-    (eqn,), loop = group.eqns, group.loop
-    assert loop is not None
+    (eqn,), (body,) = group.eqns, group.bodies
     carries, slices = eqn.params["carries"], eqn.params["slices"]
-    memory, name, schedule = f.memory, f.name(index, group), loop.body
-    inputs, rows = schedule.graph.inputs, loop.operands[:slices]
-    for i, (out, start) in enumerate(zip(eqn.outs[:carries], eqn.ins, strict=False)):
-        f.steps.append(copy_step(f, memory.unique(f"{name}_start{i}"), out, f.locate(start), start.type))
-    for var, text in _inner_names(schedule).items():
-        memory.names[var] = memory.unique(cexpr.identifier(text))
-    homes = [*(f.buffer(out) for out in eqn.outs[:carries]), *(f.buffer(v) for v in loop.operands[slices:])]
-    for var, home in zip((*inputs[:carries], *inputs[carries + slices :]), homes, strict=True):
-        memory.place(var, home)
-    made = [schedule.outputs[i] for i in loop.results]
-    moving = [*zip(inputs[carries : carries + slices], rows, strict=True)]
+    memory, name, schedule = f.memory, f.name(index, group), body.schedule
+    inputs, carried = schedule.graph.inputs, _carried(f, eqn.outs[:carries])
+    _start(f, name, carried, eqn.ins)
+    _take_names(f, schedule)
+    _let_lie(f, inputs[:carries], carried)
+    _let_lie(f, inputs[carries + slices :], body.operands[slices:])
+    made = [schedule.outputs[i] for i in body.results]
+    moving = [*zip(inputs[carries : carries + slices], body.operands[:slices], strict=True)]
     moving += zip(made[carries:], eqn.outs[carries:], strict=True)
     sliced = tuple(memory.add(var, "slice", -1, f.buffer(array)) for var, array in moving)
-    inner = Steps(schedule, memory, f.equations, f"{name}_k")
+    inner = _inside(f, schedule, f"{name}_k")
+    moved = _moved(f, inner, carried, made)
+    count, turned = eqn.params["length"], eqn.params["reverse"]
+    f.steps.append(p.Repeat(name, count, tuple(inner.steps), moved, sliced, turned, f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs[:carries])
+
+
+def _while(f: Steps, index: int, group: Group) -> None:
+    """A loop that runs until its first part finds the condition false."""
+    (eqn,), (test, body) = group.eqns, group.bodies
+    name, tests, carried = f.name(index, group), test.schedule, _carried(f, eqn.outs)
+    _start(f, name, carried, eqn.ins)
+    for part in (test, body):
+        inputs = part.schedule.graph.inputs
+        _take_names(f, part.schedule)
+        _let_lie(f, inputs[: len(carried)], carried)
+        _let_lie(f, inputs[len(carried) :], part.operands)
+    first, then = _inside(f, tests, f"{name}_test"), _inside(f, body.schedule, f"{name}_k")
+    guard = p.Guard(f"{name}_guard", first.buffer(tests.outputs[test.results[0]]))
+    moved = _moved(f, then, carried, [body.schedule.outputs[i] for i in body.results])
+    steps = (*first.steps, guard, *then.steps)
+    f.steps.append(p.Repeat(name, MOST_TRIPS, steps, moved, comment=f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs)
+
+
+def _switch(f: Steps, index: int, group: Group) -> None:
+    """Each branch is a loop of one trip, which is left at once where another branch is chosen."""
+    (eqn,), name = group.eqns, f.name(index, group)
+    last = len(group.bodies) - 1
+    carried = _carried(f, eqn.outs)
+    for i, out in enumerate(carried):
+        nothing = Location(lit(0, Type((), out.type.dtype)), (0,) * out.type.ndim)
+        f.steps.append(copy_step(f, f.memory.unique(f"{name}_start{i}"), out, nothing, out.type))
+    for number, body in enumerate(group.bodies):
+        flag = f.memory.scratch(f"{name}_is_{number}", "b1", (), "work")
+        operator = "<=" if number == 0 else ">=" if number == last else "=="
+        f.steps.append(_comparison(f, f"{name}_is_{number}", eqn.ins[0], operator, number, flag))
+        _take_names(f, body.schedule)
+        _let_lie(f, body.schedule.graph.inputs, body.operands)
+        inner = _inside(f, body.schedule, f"{name}_{number}_k")
+        moved = _moved(f, inner, carried, [body.schedule.outputs[i] for i in body.results])
+        own = f.memory.unique(f"{name}_branch{number}")
+        steps = (p.Guard(f"{own}_guard", flag), *inner.steps)
+        f.steps.append(p.Repeat(own, 1, steps, moved, comment=f.comment(group)))
+    _bring_home(f, name, carried, eqn.outs)
+
+
+def _comparison(f: Steps, name: str, index: Atom, operator: str, number: int, flag: str) -> p.RowKernel:
+    """A kernel that tells whether the index is that number."""
+    kernel = Kernel(f.memory, (1,))
+    location = f.locate(index)
+    value = kernel.read(location.base, (0,), location.offset, index.type, False, 0)
+    args = (value, cexpr.literal(number, index.type.dtype.tag))
+    expr = cexpr.Expr(f"{{0}} {operator} {{1}}", args, index.type.dtype.tag, "b1")
+    kernel.add(p.Store(p.Access(flag, (0,)), kernel.assign("chosen", "b1", expr, False, 0)), False, 0)
+    return p.RowKernel(f.memory.unique(name), kernel.space, kernel.finished())
+
+
+def _carried(f: Steps, outs: Sequence[Var]) -> list[Var]:
+    """The results, with stand-ins for those that are rows of an array: what is carried has memory of its own."""
+    found = []
+    for out in outs:
+        if f.memory.is_slice(out):
+            twin = Var(out.type, out.hint)
+            f.memory.names[twin] = f.memory.unique(f"{f.memory.names[out]}_carried")
+            out = twin
+        found.append(out)
+    return found
+
+
+def _bring_home(f: Steps, name: str, carried: Sequence[Var], outs: Sequence[Var]) -> None:
+    """Copy what stand-ins hold."""
+    for twin, out in zip(carried, outs, strict=True):
+        if twin is not out:
+            source = Location(twin, dense_strides(out.type.shape))
+            f.steps.append(copy_step(f, f.memory.unique(f"{name}_home"), out, source, out.type))
+
+
+def _start(f: Steps, name: str, outs: Sequence[Var], ins: Sequence[Atom]) -> None:
+    """Give carries their first values."""
+    for i, (out, start) in enumerate(zip(outs, ins, strict=False)):
+        f.steps.append(copy_step(f, f.memory.unique(f"{name}_start{i}"), out, f.locate(start), start.type))
+
+
+def _let_lie(f: Steps, inner: Sequence[Var], outer: Sequence[Var]) -> None:
+    """Let inputs of a body be the memory of values around it."""
+    for var, home in zip(inner, outer, strict=True):
+        f.memory.place(var, f.buffer(home))
+
+
+def _inside(f: Steps, schedule: Schedule, prefix: str) -> Steps:
+    """The steps of a body."""
+    inner = Steps(schedule, f.memory, f.equations, prefix)
     _run(inner)
-    moved = tuple((f.buffer(out), inner.buffer(var)) for out, var in zip(eqn.outs, made[:carries], strict=False))
-    steps = tuple(inner.steps)
-    f.steps.append(p.Repeat(name, eqn.params["length"], steps, moved, sliced, eqn.params["reverse"], f.comment(group)))
+    return inner
+
+
+def _moved(f: Steps, inner: Steps, outs: Sequence[Var], made: Sequence[Var]) -> tuple[tuple[str, str], ...]:
+    """What a trip leaves where, and where the next one, or what follows the loop, finds it."""
+    return tuple((f.buffer(out), inner.buffer(var)) for out, var in zip(outs, made, strict=False))
+
+
+def _take_names(f: Steps, schedule: Schedule) -> None:
+    """Give names to everything in a body that may get memory."""
+    for var, text in _inner_names(schedule).items():
+        f.memory.names[var] = f.memory.unique(cexpr.identifier(text))
 
 
 def _inner_names(schedule: Schedule) -> dict[Var, str]:
@@ -252,7 +352,15 @@ def _inner_names(schedule: Schedule) -> dict[Var, str]:
     return found | {var: var.hint or "copied" for var in extra if var not in found}
 
 
-_GROUPS = {"row": _row, "product": _product, "assemble": _assemble, "copy": _copy, "loop": _loop}
+_GROUPS = {
+    "row": _row,
+    "product": _product,
+    "assemble": _assemble,
+    "copy": _copy,
+    "loop": _loop,
+    "while": _while,
+    "switch": _switch,
+}
 
 
 def _run(f: Steps) -> None:

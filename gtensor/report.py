@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
+from .codegen.program import Assign, Gemm, Guard, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
 from .codegen.show import show_extent
 
 
@@ -47,7 +47,8 @@ class Kernel:
 
 
 def kernels(plan: Plan) -> tuple[Kernel, ...]:
-    """The kernels of a program in the order they run; those of a loop once, with the work of all trips."""
+    """The kernels of a program in the order they run; those of a loop once, with the work of all trips
+    (of one where a condition ends it)."""
     return tuple(_kernel(step, plan.program, trips) for step, trips in _unrolled(plan.program.steps, 1))
 
 
@@ -55,8 +56,9 @@ def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[RowKernel | G
     """The kernels of the steps, and how often each runs."""
     for step in steps:
         if isinstance(step, Repeat):
-            yield from _unrolled(step.steps, trips * upper(step.count))
-        else:
+            guarded = any(isinstance(inner, Guard) for inner in step.steps)
+            yield from _unrolled(step.steps, trips * (1 if guarded else upper(step.count)))
+        elif not isinstance(step, Guard):
             yield step, trips
 
 

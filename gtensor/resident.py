@@ -7,12 +7,10 @@ functions share it (`bind`); calls on one block run one after another; a call th
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,19 +20,24 @@ from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names
 from .captures import Captures
 from .codegen.extent import Array as Described
 from .codegen.extent import state_layout
-from .codegen.library import Call, aligned_empty
+from .codegen.library import Call, Loop, aligned_empty
+from .codegen.trampoline import Bridge, Guard
 from .errors import InternalError, ShapeError, SignatureError, TraceError
+from .shortcut import over_batches
 from .stages import Compiled, Inspected, Settings, Traced
 from .trace import Signature, Spec, argument_names, leaf_type, split_arguments, to_array, trace_call
 from .types import Dim, Type, resolve
 
 Array = np.ndarray[Any, Any]
 
-_BLOCKS: weakref.WeakSet[Block] = weakref.WeakSet()
-
 
 class Block:
-    """The memory of a state: one block of 64-byte aligned bytes, a view of it per leaf, and a lock for its users."""
+    """The memory of a state: one block of 64-byte aligned bytes, a view of it per leaf, and a lock for its users.
+
+    The lock is made with the first function that uses the block.
+    """
+
+    lock: Guard
 
     def __init__(self, state: Any) -> None:
         leaves, self.structure = tree.flatten(state)
@@ -50,8 +53,12 @@ class Block:
         ]
         for view, leaf in zip(self.views, leaves, strict=True):
             view[...] = to_array(leaf)
-        self.lock = threading.Lock()
-        _BLOCKS.add(self)
+
+    def locked_by(self, bridge: Bridge) -> Guard:
+        """The lock, made now if there is none."""
+        if not hasattr(self, "lock"):
+            self.lock = bridge.guard()
+        return self.lock
 
     @property
     def specs(self) -> Any:
@@ -62,16 +69,6 @@ class Block:
     def tree(self) -> Any:
         """The state's tree with the views."""
         return tree.unflatten(self.structure, self.views)
-
-
-def _new_locks() -> None:
-    """In a forked child: nobody holds the locks that threads of the parent held."""
-    for block in _BLOCKS:
-        block.lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_new_locks)
 
 
 def _state_type(leaf: Any, name: str) -> Type:
@@ -93,9 +90,10 @@ def trace_over(
     names: Sequence[str],
     updates: bool,
     loss: bool,
+    roots: Sequence[Any],
     finish: Callable[[Compiled], Any],
 ) -> Traced:
-    """Trace `fn(state, *batch)` with its state in a block.
+    """Trace `fn(state, *batch)` with its state in a block. `roots` are the user's functions behind it.
 
     `names` are those of the batch arguments. With `updates` the function returns (state, outputs) and the new state
     takes the old one's place. With `loss` the first output is also reported as a number.
@@ -106,7 +104,7 @@ def trace_over(
     own = argument_names(fn, 1 + len(specs))[1:]
     renamed = [_renamed(leaf, own, names) for leaf in signature.names[count:]]
     signature = replace(signature, names=(*block.names, *renamed))
-    traced = trace_call(fn, leaves, signature, name)
+    traced = trace_call(fn, leaves, signature, name, roots)
     if updates:
         _require_state(block, traced.out_structure, [a.type for a in traced.graph.outputs], name)
     kept = {i: i for i in range(count)}
@@ -156,15 +154,35 @@ class Bound(Inspected):
             raise InternalError(f"{graph.name}: the compiled state is laid out differently from its block")
         self.frame.set_state(block.memory)
         self._dims = dim_names(graph)
+        self.kept: list[Array] = []
+        self.run = over_batches(
+            self.frame, self.inputs, block.locked_by(compiled.library.bridge), self._checked, self.outputs.finish
+        )
 
     def __call__(self, *batch: Any) -> Any:
+        return self.run(*batch)
+
+    def _checked(self, *batch: Any) -> Any:
+        """A call with any batch: what fits is converted, what does not is refused."""
         arrays, dims = self.fit(batch)
         with self.block.lock:
             self.bind(arrays, dims)
             results = self.outputs.bind(self.frame, (), dims)
-            if self.frame.call():
-                raise self.compiled.error(self.frame.failure())
+            failure = self.frame.failure() if self.frame.call() else None
+            for slot, array in enumerate(self.kept):
+                self.frame.set_output(slot, array)
+        if failure is not None:
+            raise self.compiled.error(failure)
         return self.outputs.tensors(results)
+
+    @cached_property
+    def loop(self) -> Loop:
+        """The loop over the rows of a data set; the block's lock is held while it runs."""
+        return Loop(self.frame, self.inputs.batched)
+
+    def keep_outputs(self) -> None:
+        """Keep memory for the results bound, `kept`, for calls that want the loss alone."""
+        self.kept = self.outputs.bind(self.frame, (), {})
 
     def fit(self, batch: tuple[Any, ...]) -> tuple[list[Array], dict[str, int]]:
         """The arrays of a batch, and the values of its run-time extents; raises SignatureError."""
@@ -185,7 +203,7 @@ class Bound(Inspected):
 
     def bind(self, arrays: Sequence[Array], dims: dict[str, int]) -> None:
         """Bind the inputs and run-time extents of a call; the block's lock is held."""
-        bind(self.frame, arrays)
+        bind(self.frame, arrays, self.block.memory)
         if dims:
             self.frame.set_dims([dims[name] for name in self._dims])
 
@@ -231,14 +249,14 @@ class Resident(Inspected):
     ) -> Bound:
         """A function of (state, *batch) compiled over the block; captured arrays are looked for from `roots`, or it."""
         traced = trace_over(
-            self.block, fn, specs, name=name, names=names, updates=updates, loss=loss,
+            self.block, fn, specs, name=name, names=names, updates=updates, loss=loss, roots=roots or (fn,),
             finish=lambda compiled: Bound(self.block, compiled, roots or (fn,)),
         )  # fmt: skip
         bound: Bound = traced.lower().compile()
         return bound
 
     def __call__(self, *batch: Any) -> Any:
-        return self.step(*batch)
+        return self.step.run(*batch)
 
     @property
     def compiled(self) -> Compiled:  # type: ignore[override]

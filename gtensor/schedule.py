@@ -15,7 +15,7 @@ from .types import Shape, shape_size
 Level = Literal["element", "row", "after"]
 """Where in its group a value is known: per element of the loop, per row, or only when the loop is over."""
 
-GroupKind = Literal["row", "product", "assemble", "copy", "loop"]
+GroupKind = Literal["row", "product", "assemble", "copy", "loop", "switch", "while"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Group:
     with {} for the number of the group `blocker`.
 
     A `copy` has no equations: it writes the elements at `source` to `target`, in row-major order of `space`.
-    A `loop` has one, and a `Loop`.
+    `loop`, `switch` and `while` have one, and a `Body` for each of its graphs.
     """
 
     kind: GroupKind
@@ -47,18 +47,18 @@ class Group:
     reads: set[Var] = field(default_factory=set)
     target: Var | None = None
     source: Location | None = None
-    loop: Loop | None = None
+    bodies: tuple[Body, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Loop:
-    """The inside of a loop: the schedule of its body, and the memory around it.
+class Body:
+    """The inside of a loop or branch: the schedule of its graph, and the memory around it.
 
-    `operands` are the values that its sliced and captured inputs are read from, dense in memory; `results` has
-    for each output of the body its place among the outputs of the schedule.
+    `operands` are the values that its inputs behind the carries are read from, dense in memory; `results` has
+    for each output of the graph its place among the outputs of the schedule.
     """
 
-    body: Schedule
+    schedule: Schedule
     operands: tuple[Var, ...]
     results: tuple[int, ...]
 
@@ -80,8 +80,8 @@ class Schedule:
     @property
     def equations(self) -> tuple[Eqn, ...]:
         """All equations, in the order in which a program numbers them: those of a loop's body after all others."""
-        bodies = (group.loop.body.equations for group in self.groups if group.loop is not None)
-        return (*self.graph.eqns, *(eqn for eqns in bodies for eqn in eqns))
+        inner = (body.schedule.equations for group in self.groups for body in group.bodies)
+        return (*self.graph.eqns, *(eqn for eqns in inner for eqn in eqns))
 
     def as_text(self) -> str:
         """The groups with their equations and the rule that opened each."""
@@ -93,8 +93,8 @@ class Schedule:
             lines.append(f"kernel {i}: {group.kind} over ({space}): {group.why.format(number.get(id(group.blocker)))}")
             for eqn in group.eqns:
                 lines.append(f"    {self.level[eqn.outs[0]]:<8}{show_eqn(eqn, name_of)}")
-            if group.loop is not None:
-                lines += [f"    {line}" for line in group.loop.body.as_text().splitlines()]
+            for body in group.bodies:
+                lines += [f"    {line}" for line in body.schedule.as_text().splitlines()]
             if group.target is not None:
                 lines.append(f"    copy to {name_of.get(group.target, group.target.hint)}: {group.target.type}")
         return "\n".join(lines)

@@ -86,9 +86,40 @@ def _matches(graph: Graph, model: Graph) -> Iterator[tuple[Eqn, Eqn]]:
         here, there = i + size, j + size
 
 
+LONG = 2_000
+"""Equations in a sequence from which on correspondences are looked for nearby only: the general search is quadratic."""
+
+NEAR = 50
+"""How far apart correspondences in long sequences may be."""
+
+
 def _blocks(left: Sequence[Eqn], right: Sequence[Eqn], key: Callable[[Eqn], Any]) -> list[difflib.Match]:
     """Runs of equations with equal keys, in order; the last one is empty and stands at the ends."""
-    return difflib.SequenceMatcher(None, [*map(key, left)], [*map(key, right)], autojunk=False).get_matching_blocks()
+    search = _long_blocks if max(len(left), len(right)) >= LONG else _best_blocks
+    return search([*map(key, left)], [*map(key, right)])
+
+
+def _best_blocks(left: list[Any], right: list[Any]) -> list[difflib.Match]:
+    return difflib.SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+
+
+def _long_blocks(left: list[Any], right: list[Any]) -> list[difflib.Match]:
+    """Runs found from the front: after a difference, the nearest place where both go on alike."""
+    found, i, j = [], 0, 0
+    while i < len(left) and j < len(right):
+        size = 0
+        while i + size < len(left) and j + size < len(right) and left[i + size] == right[j + size]:
+            size += 1
+        if size:
+            found.append(difflib.Match(i, j, size))
+        i, j = i + size, j + size
+        ahead: dict[Any, int] = {}
+        for step, value in enumerate(right[j : j + NEAR]):
+            ahead.setdefault(value, step)
+        near = [(step + ahead[v], step) for step, v in enumerate(left[i : i + NEAR]) if v in ahead]
+        distance, step = min(near, default=(2, 1))
+        i, j = i + step, j + distance - step
+    return [*found, difflib.Match(len(left), len(right), 0)]
 
 
 def _likeness(eqn: Eqn) -> tuple[Any, ...]:

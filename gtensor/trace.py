@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import linecache
+import pickle
 import random
 import re
 import sys
@@ -24,6 +25,7 @@ from . import tree
 from .builder import Builder
 from .errors import DTypeError, ShapeError, Source, TraceError
 from .ir import Atom, Graph, Var
+from .reach import held
 from .tensor import STATE, Scope, Tensor, as_tensor, cast
 from .types import Dim, Type, as_dtype, float32, float64, int64, resolve, type_of
 
@@ -226,10 +228,20 @@ def _leaf_names(structure: tree.Structure, names: Sequence[str]) -> list[str]:
     return result
 
 
-def trace_call(fn: Callable[..., Any], leaves: Sequence[Any], signature: Signature, name: str | None = None) -> Traced:
-    """Trace a function for a signature; the values of traced leaves are not looked at."""
+def trace_call(
+    fn: Callable[..., Any],
+    leaves: Sequence[Any],
+    signature: Signature,
+    name: str | None = None,
+    roots: Sequence[Any] = (),
+) -> Traced:
+    """Trace a function for a signature; the values of traced leaves are not looked at.
+
+    `roots` are the user's functions behind it, if it is not the user's own.
+    """
     name = name or getattr(fn, "__name__", "function").strip("<>")
-    before = _random_state()
+    roots = (*(roots or (fn,)), *(value for _, value in signature.statics))
+    before = _Generators(roots)
     with scope(name) as inner:
         tensors = [
             (leaf.value if isinstance(leaf, _Static) else leaf) if type_ is None else placeholder(inner, type_, hint)
@@ -237,11 +249,11 @@ def trace_call(fn: Callable[..., Any], leaves: Sequence[Any], signature: Signatu
         ]
         args, kwargs = tree.unflatten(signature.structure, tensors)
         result = fn(*args, **kwargs)
-        if _drew(before):
+        if before.were_used():
             raise TraceError(
                 f"{name} drew random numbers while it was traced: they would be the same in every call",
                 hint="draw them outside and pass them in",
-                sources=_drawing_line(lambda: fn(*args, **kwargs)),
+                sources=_drawing_line(lambda: fn(*args, **kwargs), roots),
             )
         out_leaves, out_structure = tree.flatten(result)
         out_names = [path or "out" for path in tree.paths(out_structure)]
@@ -326,16 +338,36 @@ def _drew(before: tuple[Any, Any]) -> bool:
     return bool(after != before)
 
 
-def _drawing_line(run: Callable[[], Any]) -> list[Source]:
+class _Generators:
+    """The random generators that a function could use: the global ones and NumPy's that it can reach from its roots."""
+
+    def __init__(self, roots: Sequence[Any]) -> None:
+        self._global = _random_state()
+        loaded = "numpy.random" in sys.modules
+        reached = held(roots, (np.random.Generator, np.random.RandomState)) if loaded else []
+        self._reached = [(generator, _state(generator)) for generator in reached]
+
+    def were_used(self) -> bool:
+        """Whether one of them has drawn since."""
+        return _drew(self._global) or any(_state(generator) != before for generator, before in self._reached)
+
+
+def _state(generator: Any) -> bytes:
+    """The state of one of NumPy's generators."""
+    legacy = isinstance(generator, np.random.RandomState)
+    return pickle.dumps(generator.get_state(legacy=False) if legacy else generator.bit_generator.state)
+
+
+def _drawing_line(run: Callable[[], Any], roots: Sequence[Any]) -> list[Source]:
     """The user's line that draws, found by running the function again and looking at the generators after each line."""
     found: list[Source] = []
     at: list[Source] = []
-    before = _random_state()
+    before = _Generators(roots)
 
     def watch(frame: FrameType, event: str, _: Any) -> Any:
         if _user_frame(frame) is not frame:
             return None
-        if not found and _drew(before):
+        if not found and before.were_used():
             found.extend(at)
         here = _user_frame(frame.f_back) if event == "return" else frame
         if here is not None:

@@ -17,6 +17,7 @@ from .errors import OptionError, ShapeError
 from .grad import Frozen, value_and_grad
 from .optim import Optimizer
 from .resident import Array, Block, Bound, Resident, name_of
+from .shortcut import over_batches
 from .trace import argument_names, spec
 from .types import Dim, float64
 
@@ -57,11 +58,16 @@ class TrainStep(Resident):
         self.names = argument_names(loss_fn, 1 + len(specs))[1:]
         self._rate: tuple[Array, ...] = () if learning_rate is None else (np.array(learning_rate, np.float64),)
         self.block = Block({"params": params, "optimizer": optimizer.init(params)})
-        self.step = self._train(specs)
+        self.step = step = self._train(specs)
         if not has_aux:
-            self.step.outputs.bind(self.step.frame, (), {})
+            step.keep_outputs()
+        for slot, array in enumerate(self._rate):
+            step.frame.set_input(slot, array)
+        finish = self._with_aux if has_aux else None
+        self._run = over_batches(step.frame, step.inputs, self.block.lock, self._checked, finish, self._rate)
         self._sizes: dict[int, Bound] = {}
         self._losses: dict[int, Bound] = {}
+        self._paces: dict[int, loop.Pace] = {}
 
     def __call__(self, *batch: Any) -> Any:
         """One step: the loss of the batch before the update, as a float; (loss, aux) with `has_aux`.
@@ -69,15 +75,24 @@ class TrainStep(Resident):
         Raises SignatureError for arguments that differ from the specs, IndexError for an index out of range; the
         state is then untouched.
         """
+        return self._run(*batch)
+
+    def _checked(self, *batch: Any) -> Any:
+        """A step with any batch: what fits is converted, what does not is refused."""
         step = self.step
         arrays, dims = step.fit((*self._rate, *batch))
         with self.block.lock:
             step.bind(arrays, dims)
-            results = step.outputs.bind(step.frame, (), dims) if self.has_aux else None
+            results = step.outputs.bind(step.frame, (), dims) if self.has_aux else ()
             loss = step.frame.step()
-            if loss != loss and step.frame.status:
-                raise step.compiled.error(step.frame.failure())
-        return loss if results is None else (loss, step.outputs.tensors(results)[1])
+            failure = step.frame.failure() if loss != loss and step.frame.status else None
+        if failure is not None:
+            raise step.compiled.error(failure)
+        return self._with_aux(loss, *results) if self.has_aux else loss
+
+    def _with_aux(self, loss: float, *results: Array) -> tuple[float, Any]:
+        """The loss and the auxiliary results of a step."""
+        return loss, self.step.outputs.tensors(results)[1]
 
     @property
     def params(self) -> Any:
@@ -140,15 +155,16 @@ class TrainStep(Resident):
         """
         size = self._batch_size(batch_size)
         loop.require_positive(epochs=epochs)
-        every, name = (*self._rate, *data), name_of(self.loss_fn)
-        count = loop.Data(self.step.inputs, every, f"fit of {name}").count
-        runners = [loop.Runner(part, every, f"fit of {name}") for part in loop.parts(count, size, self._sized)]
-        rng = np.random.default_rng(seed)
+        name = name_of(self.loss_fn)
+        runners = self._runners(data, size, self._sized, self._rate, f"fit of {name}")
+        count = sum(runner.steps * runner.part.size for runner in runners)
+        rng = np.random.default_rng(seed) if shuffle else None
         with loop.progress_bar(epochs * sum(runner.steps for runner in runners), name, progress) as advance:
             return loop.run(
                 runners,
                 epochs=epochs,
-                order=lambda: rng.permutation(count) if shuffle else None,
+                pace=self._paces.setdefault(size, loop.Pace()),
+                order=lambda: None if rng is None else rng.permutation(count),
                 validate=None if validation is None else lambda: self.evaluate(*validation, batch_size=size),
                 callback=callback,
                 advance=advance,
@@ -160,8 +176,21 @@ class TrainStep(Resident):
         data and batch_size as in `fit`; raises as it does.
         """
         size, what = self._batch_size(batch_size), f"evaluate of {name_of(self.loss_fn)}"
-        count = loop.Data(self.step.inputs, (*self._rate, *data), what).count
-        return loop.mean_loss([loop.Runner(part, data, what) for part in loop.parts(count, size, self._sized_loss)])
+        return loop.mean_loss(self._runners(data, size, self._sized_loss, (), what))
+
+    def _runners(
+        self, data: tuple[Any, ...], size: int, sized: Callable[[int], Bound], first: tuple[Array, ...], what: str
+    ) -> list[loop.Runner]:
+        """Runners for the full batches of a data set and for the rest.
+
+        `sized` gives the function for a batch size; it takes the arrays `first` and a batch.
+        """
+        whole = loop.Data(self.step.inputs, (*self._rate, *data), what)
+
+        def own(bound: Bound) -> loop.Data:
+            return whole if bound is self.step else loop.Data(bound.inputs, (*first, *data), what)
+
+        return [loop.Runner(part, own(part.bound)) for part in loop.parts(whole.count, size, sized)]
 
     def _rate_array(self) -> Array:
         if not self._rate:

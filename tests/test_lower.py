@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gtensor as gt
-from gtensor import interp
+from gtensor import interp, statements
 from gtensor.codegen.program import Gemm, RowKernel
 
 from .lowered import check, compiled, normal
@@ -29,6 +29,25 @@ def test_layer_norm_and_its_gradients_need_one_kernel_with_row_buffers():
     (kernel,) = program.steps
     assert isinstance(kernel, RowKernel) and len(kernel.phases) > 2
     assert any(buffer.role == "row" for buffer in program.buffers)
+
+
+def test_what_it_costs_to_compute_again_is_not_counted_over_every_path(monkeypatch):
+    def f(x, y):
+        for _ in range(40):
+            x, y = gt.sin(x) * 0.5 + y, x
+        return y / gt.sum(x, axis=1, keepdims=True)
+
+    count = statements.Statements.cost
+    asked = []
+
+    def counted(*args):
+        asked.append(1)
+        assert len(asked) < 10_000, "each value is looked at once for every path to it"
+        return count(*args)
+
+    monkeypatch.setattr(statements.Statements, "cost", counted)
+    check(f, X, C)
+    assert asked
 
 
 def test_attention_and_its_gradients():

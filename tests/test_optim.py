@@ -33,24 +33,25 @@ def gradients(count):
 class SGD:
     """torch.optim.SGD as its documentation states it."""
 
-    def __init__(self, momentum=0.0, nesterov=False, weight_decay=0.0):
+    def __init__(self, momentum=0.0, nesterov=False, weight_decay=0.0, dampening=0.0):
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
+        self.dampening = dampening
         self.buffer = None
 
     def step(self, p, g, lr):
         g = g + self.weight_decay * p
         if self.momentum:
-            self.buffer = g if self.buffer is None else self.momentum * self.buffer + g
+            self.buffer = g if self.buffer is None else self.momentum * self.buffer + (1 - self.dampening) * g
             g = g + self.momentum * self.buffer if self.nesterov else self.buffer
         return p - lr * g
 
 
 class Adam:
-    """Algorithm 1 of Kingma and Ba, and Algorithm 2 of Loshchilov and Hutter for a decay."""
+    """Algorithm 1 of Kingma and Ba, Algorithm 2 of Loshchilov and Hutter for a decay, PyTorch's amsgrad."""
 
-    def __init__(self, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
-        self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
-        self.m = self.v = 0.0
+    def __init__(self, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False):
+        self.betas, self.eps, self.weight_decay, self.amsgrad = betas, eps, weight_decay, amsgrad
+        self.m = self.v = self.largest = 0.0
         self.t = 0
 
     def step(self, p, g, lr):
@@ -59,8 +60,51 @@ class Adam:
         self.m = b1 * self.m + (1 - b1) * g
         self.v = b2 * self.v + (1 - b2) * g**2
         m_hat = self.m / (1 - b1**self.t)
-        v_hat = self.v / (1 - b2**self.t)
+        self.largest = np.maximum(self.largest, self.v)
+        v_hat = (self.largest if self.amsgrad else self.v) / (1 - b2**self.t)
         return p - lr * m_hat / (np.sqrt(v_hat) + self.eps)
+
+
+class RMSprop:
+    """torch.optim.RMSprop as its documentation states it."""
+
+    def __init__(self, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False):
+        self.alpha, self.eps, self.weight_decay = alpha, eps, weight_decay
+        self.momentum, self.centered = momentum, centered
+        self.v = self.mean = self.buffer = 0.0
+
+    def step(self, p, g, lr):
+        g = g + self.weight_decay * p
+        self.v = self.alpha * self.v + (1 - self.alpha) * g**2
+        self.mean = self.alpha * self.mean + (1 - self.alpha) * g
+        size = np.sqrt(self.v - self.centered * self.mean**2) + self.eps
+        self.buffer = self.momentum * self.buffer + g / size
+        return p - lr * self.buffer
+
+
+class Adagrad:
+    """torch.optim.Adagrad as its documentation states it."""
+
+    def __init__(self, eps=1e-10, weight_decay=0.0, initial_accumulator_value=0.0):
+        self.eps, self.weight_decay, self.total = eps, weight_decay, initial_accumulator_value
+
+    def step(self, p, g, lr):
+        g = g + self.weight_decay * p
+        self.total = self.total + g**2
+        return p - lr * g / (np.sqrt(self.total) + self.eps)
+
+
+class Lion:
+    """Algorithm 2 of Chen and others, Symbolic Discovery of Optimization Algorithms, 2023."""
+
+    def __init__(self, betas=(0.9, 0.99), weight_decay=0.0):
+        self.betas, self.weight_decay, self.m = betas, weight_decay, 0.0
+
+    def step(self, p, g, lr):
+        b1, b2 = self.betas
+        c = b1 * self.m + (1 - b1) * g
+        self.m = b2 * self.m + (1 - b2) * g
+        return p - lr * (np.sign(c) + self.weight_decay * p)
 
 
 CASES = {
@@ -73,6 +117,15 @@ CASES = {
     "adam no means": (gt.optim.adam, Adam, {"betas": (0.0, 0.0)}),
     "adamw": (gt.optim.adamw, Adam, {"weight_decay": 0.01}),
     "adamw decay": (gt.optim.adamw, Adam, {"weight_decay": 0.3, "betas": (0.8, 0.99)}),
+    "sgd dampening": (gt.optim.sgd, SGD, {"momentum": 0.9, "dampening": 0.3}),
+    "adam amsgrad": (gt.optim.adam, Adam, {"betas": (0.8, 0.9), "amsgrad": True}),
+    "rmsprop": (gt.optim.rmsprop, RMSprop, {}),
+    "rmsprop centered": (gt.optim.rmsprop, RMSprop, {"centered": True, "alpha": 0.8, "eps": 1e-2}),
+    "rmsprop all": (gt.optim.rmsprop, RMSprop, {"centered": True, "momentum": 0.5, "eps": 0.1, "weight_decay": 0.1}),
+    "adagrad": (gt.optim.adagrad, Adagrad, {}),
+    "adagrad options": (gt.optim.adagrad, Adagrad, {"initial_accumulator_value": 0.5, "weight_decay": 0.1}),
+    "lion": (gt.optim.lion, Lion, {}),
+    "lion decay": (gt.optim.lion, Lion, {"betas": (0.5, 0.8), "weight_decay": 0.1}),
 }
 
 
@@ -304,6 +357,12 @@ def test_training_goes_downhill():
         (gt.optim.sgd, {"momentum": -0.1}, "momentum must be in"),
         (gt.optim.sgd, {"weight_decay": -1}, "weight_decay must be in"),
         (gt.optim.sgd, {"nesterov": True}, "nesterov needs a momentum"),
+        (gt.optim.sgd, {"nesterov": True, "momentum": 0.9, "dampening": 0.1}, "no dampening"),
+        (gt.optim.sgd, {"dampening": 0.1}, "dampening needs a momentum"),
+        (gt.optim.rmsprop, {"alpha": 1.0}, "rmsprop: alpha must be in"),
+        (gt.optim.rmsprop, {"momentum": -1}, "rmsprop: momentum must be in"),
+        (gt.optim.adagrad, {"initial_accumulator_value": -1}, "adagrad: initial_accumulator_value must be in"),
+        (gt.optim.lion, {"betas": (0.9, 1.0)}, r"lion: betas\[1\] must be in"),
         (gt.optim.adam, {"learning_rate": -1}, "adam: learning_rate must be in"),
         (gt.optim.adam, {"betas": (1.0, 0.9)}, r"betas\[0\] must be in \[0, 1\), not 1.0"),
         (gt.optim.adam, {"betas": (0.9, -0.1)}, r"betas\[1\] must be in"),

@@ -172,6 +172,54 @@ def test_wrong_uses_say_what_was_compiled(resident):
         resident.bind(lambda state, x: state["w"] @ x, gt.spec((4,)))
 
 
+@pytest.mark.parametrize("tree", [False, True])
+def test_arrays_that_fit_go_the_short_way(tree, monkeypatch):
+    offset = np.zeros(2, np.float32) if tree else 0
+
+    def step(state, x, n):
+        x = x["x"] if tree else x
+        return state + x + offset, (state * n, {"sum": gt.sum(x)})
+
+    x = np.array([1, 2], np.float32)
+    batch = {"x": x} if tree else x
+    resident = gt.Resident(step, np.zeros(2, np.float32), [batch, gt.spec((), gt.int32)])
+    n = np.array(3, np.int32)
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    monkeypatch.setattr(type(resident.step), "fit", lambda self, batch: pytest.fail("this is the long way"))
+    for given in (x, frozen, gt.tensor(x), np.repeat(x, 2).reshape(2, 2)[1] * 0 + x):
+        before = resident.state.tolist()
+        first, second = resident({"x": given} if tree else given, n)
+        assert first.tolist() == [3 * value for value in before] and second["sum"].item() == 3
+        assert not first.numpy().flags.writeable
+    assert resident.state.tolist() == [4, 8]
+    monkeypatch.undo()
+    for given in (np.repeat(x, 2)[::2], x.astype(">f4")):
+        resident({"x": given} if tree else given, 3)
+    assert resident.state.tolist() == [6, 12]
+    offset += 10
+    resident(batch, n)
+    assert resident.state.tolist() == ([17, 24] if tree else [7, 14])
+
+
+def test_a_batch_that_is_the_state_is_read_as_it_was():
+    def step(state, x):
+        moved = gt.flip(state, 0) + 1
+        return moved, moved + x
+
+    alone, same = (gt.Resident(step, np.arange(64.0), [gt.spec((64,), gt.float64)]) for _ in range(2))
+    for _ in range(3):
+        expected = alone(alone.state.copy())
+        np.testing.assert_array_equal(same(same.state), expected)
+    np.testing.assert_array_equal(same(same.state[:].view()), alone(alone.state.copy()))
+
+
+def test_results_stay_when_steps_follow():
+    resident = gt.Resident(lambda s, x: (s + x, s * x), np.ones(3), [gt.spec((3,), gt.float64)])
+    results = [resident(np.full(3, 1.0) if n % 2 else [1.0, 1.0, 1.0] * np.ones(3)) for n in range(4)]
+    assert [r.tolist()[0] for r in results] == [1, 2, 3, 4]
+
+
 def test_threads_take_turns():
     count = gt.Resident(lambda s, x: (s + x, s), np.zeros(100), [gt.spec((100,), gt.float64)])
     one = np.ones(100)

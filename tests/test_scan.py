@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import gtensor as gt
+from gtensor.batch import in_front, run_batched
 from gtensor.errors import DTypeError, GradError, IndexingError, ShapeError, TraceError
 from gtensor.passes import simplify
 from tests.ways import agreed, evaluated
@@ -251,3 +252,30 @@ def test_an_operation_without_derivative_is_named():
     for way in (lambda fn, x: fn(x), gt.trace):
         with pytest.raises(GradError, match="argmax has no derivative"):
             way(gt.grad(loss), gt.ones((3, 2)))
+
+
+# ---- many examples at once -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("axes", [(0, None, None), (None, 1, None), (None, 2, 0), (1, 0, 1)])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_batch_rule_is_a_loop_over_examples(axes, reverse):
+    def run(w, x, h):
+        last, ys = gt.scan(gt.checkpoint(lambda h, x: (gt.tanh(h @ w + x),) * 2), h, x, reverse=reverse)
+        return last, ys
+
+    def stacked(shape, axis):
+        return normal(*shape) if axis is None else np.moveaxis(normal(6, *shape), 0, axis)
+
+    arrays = [stacked(shape, axis) for shape, axis in zip(((3, 3), (4, 3), (3,)), axes, strict=True)]
+    graph = gt.trace(run, np.zeros((3, 3)), np.zeros((4, 3)), np.zeros(3))
+
+    def batched(*xs):
+        outs, places = run_batched(graph, [gt.asarray(x) for x in xs], axes)
+        return [in_front(out, place, 6) for out, place in zip(outs, places, strict=True)]
+
+    found = evaluated(batched, *arrays)
+    for i in range(6):
+        one = [a if axis is None else np.take(a, i, axis) for a, axis in zip(arrays, axes, strict=True)]
+        for a, b in zip(found, run(*map(gt.tensor, one)), strict=True):
+            np.testing.assert_allclose(a[i], b.numpy(), rtol=1e-12)

@@ -161,3 +161,42 @@ def test_a_drawing_quotes_what_needs_it():
     graph = Graph('a "b" \\', (Var(Type((), float32), 'x"y'),), (), ())
     assert show.dot(graph).splitlines()[0] == 'digraph "a \\"b\\" \\\\" {'
     assert '"in.x\\"y"' in show.dot(graph)
+
+
+def test_long_graphs_are_compared_in_time_that_grows_with_them(monkeypatch):
+    def chain(count, left_out=()):
+        def f(x):
+            for n in range(count):
+                y = gt.tanh(x) * (n % 3 + 2.0)
+                x = y if n in left_out else gt.sin(y)
+            return x
+
+        return gt.trace(f, gt.spec((4,)))
+
+    before, after = chain(60), chain(60, (3, 30, 31, 59))
+    best = changed(before, after)
+    monkeypatch.setattr(show, "LONG", 10)
+    assert 0 < len(changed(before, after)) <= len(best) + 4
+    assert show.diff(before, before) == ""
+    monkeypatch.undo()
+    compared = []
+
+    class Key:
+        def __init__(self, value):
+            self.value = value
+
+        def __hash__(self):
+            return hash(self.value)
+
+        def __eq__(self, other):
+            compared.append(1)
+            return self.value == other.value
+
+    keys = [[Key(n % 7) for n in range(size) if n % 100] for size in (4000, 8000)]
+    counts = []
+    for left in keys:
+        compared.clear()
+        blocks = show._long_blocks(left, [*left[:1000], Key("new"), *left[1010:]])
+        assert sum(block.size for block in blocks) > len(left) - 100
+        counts.append(len(compared))
+    assert counts[1] < 3 * counts[0]

@@ -160,6 +160,53 @@ def test_auxiliary_results_come_with_the_loss():
     assert len(history.losses) == 6 and aux["residual"].tolist() == kept
 
 
+def test_arrays_that_fit_go_the_short_way(monkeypatch):
+    steps = {
+        "plain": make(),
+        "rate": make(gt.optim.sgd(None), learning_rate=0.1),
+        "aux": gt.TrainStep(
+            lambda p, x, y: (loss_fn(p, x, y), y * 2), start(), gt.optim.adam(0.1), X[:4], Y[:4], has_aux=True
+        ),
+        "tree": gt.TrainStep(lambda p, xy: loss_fn(p, *xy), start(), gt.optim.adam(0.1), (X[:4], Y[:4])),
+    }
+    expected = {name: by_hand(batches(np.arange(20)), gt.optim.sgd(0.1) if name == "rate" else None) for name in steps}
+    monkeypatch.setattr(type(steps["plain"].step), "fit", lambda self, batch: pytest.fail("this is the long way"))
+    for name, train in steps.items():
+        for at, loss in zip(range(0, 20, BATCH), expected[name][0], strict=True):
+            batch = X[at : at + BATCH], gt.tensor(Y[at : at + BATCH])
+            found = train(batch) if name == "tree" else train(*batch)
+            if name == "aux":
+                found, doubled = found
+                assert np.array_equal(doubled.numpy(), 2 * Y[at : at + BATCH])
+            assert found == pytest.approx(loss, rel=1e-4)
+        np.testing.assert_allclose(train.params["w"], expected[name][1]["w"].numpy(), rtol=1e-4)
+
+
+def test_results_of_the_step_itself_stay():
+    train = make()
+    first = train.step(X[:4], Y[:4])[0]
+    kept = first.item()
+    train(X[4:8], Y[4:8])
+    train(np.asfortranarray(X[4:8]), Y[4:8])
+    train.fit(X, Y, progress=False)
+    assert first.item() == kept
+
+
+def test_a_step_in_another_thread_gets_its_turn_during_fit():
+    train = make()
+    predict = train.bind(lambda params: params["w"])
+    done = []
+
+    def ask():
+        done.append(predict())
+        done.append(train(np.asfortranarray(X[:4]), Y[:4]))
+
+    other = threading.Timer(0.3, ask)
+    other.start()
+    train.fit(X, Y, epochs=10_000_000, callback=lambda history: len(done) == 2, progress=False)
+    other.join()
+
+
 def test_frozen_leaves_stay():
     train = make(frozen=lambda path: path == "b")
     train(X[:4], Y[:4])

@@ -16,10 +16,13 @@ from . import initializers
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
+from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
 from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
-from .losses import cross_entropy, huber_loss, mse_loss, nll_loss
+from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
 from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
+
+bce_with_logits = binary_cross_entropy_with_logits
 
 if TYPE_CHECKING:
     from .updaters import ClonedMemoryUpdater, GatedMemoryUpdater, Updater
@@ -55,6 +58,9 @@ __all__ = [
     "RMSNorm",
     "Sequential",
     "Updater",
+    "bce_with_logits",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
     "clip",
     "cross_entropy",
     "dropout",
@@ -62,6 +68,8 @@ __all__ = [
     "gelu",
     "huber_loss",
     "initializers",
+    "kl_div",
+    "l1_loss",
     "layer_norm",
     "leaky_relu",
     "linear",
@@ -77,6 +85,7 @@ __all__ = [
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",
+    "smooth_l1_loss",
     "softmax",
     "softplus",
     "stop_gradient",

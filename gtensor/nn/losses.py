@@ -1,4 +1,4 @@
-"""Losses, as PyTorch defines them: mse_loss, huber_loss, nll_loss, cross_entropy.
+"""Losses, as PyTorch defines them: of differences (mse, l1, huber, smooth_l1) and of labels (nll, cross_entropy).
 
 Comes in: predictions and targets. Goes out: a scalar, or one loss per row with `reduction="none"`. Laws:
 what is ignored contributes exactly 0 to the loss and to every gradient, NaN or not; a label out of range
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import OptionError, ShapeError
-from ..ops.arithmetic import where
+from ..ops.arithmetic import abs, where
 from ..ops.reduce import sum
 from ..ops.statistics import floating, mean
 from ..ops.transcendental import exp, log, square
@@ -24,7 +24,7 @@ from .normalization import shifted
 _REDUCTIONS = {"none": lambda loss: loss, "mean": mean, "sum": sum}
 
 
-def _reduce(loss: Tensor, reduction: str, what: str, weights: Tensor | None = None) -> Tensor:
+def reduced(loss: Tensor, reduction: str, what: str, weights: Tensor | None = None) -> Tensor:
     """The losses of rows reduced; the mean of weighted ones is over the sum of the weights."""
     if reduction not in _REDUCTIONS:
         raise OptionError(f"{what}: reduction must be 'none', 'mean' or 'sum', not {reduction!r}")
@@ -33,14 +33,20 @@ def _reduce(loss: Tensor, reduction: str, what: str, weights: Tensor | None = No
     return _REDUCTIONS[reduction](loss)
 
 
-def _difference(input: Any, target: Any, what: str) -> Tensor:
-    """input - target of one shape, or of which one is a scalar."""
+def pair(input: Any, target: Any, what: str) -> tuple[Tensor, Tensor]:
+    """Input and target as floats of one shape, or of which one is a scalar."""
     a, b = floating(input), floating(target)
     if a.type.shape != b.type.shape and a.ndim and b.ndim:
         raise ShapeError(
             f"{what}: shapes {show_shapes([a.type.shape, b.type.shape])} differ",
             hint="broadcast one of them explicitly if that is meant",
         )
+    return a, b
+
+
+def difference(input: Any, target: Any, what: str) -> Tensor:
+    """input - target of one shape, or of which one is a scalar."""
+    a, b = pair(input, target, what)
     return a - b
 
 
@@ -54,7 +60,19 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     >>> gt.nn.mse_loss(gt.tensor([1.0, 4.0]), gt.tensor([0.0, 2.0]))
     Tensor(2.5, dtype=float32)
     """
-    return _reduce(square(_difference(input, target, "mse_loss")), reduction, "mse_loss")
+    return reduced(square(difference(input, target, "mse_loss")), reduction, "mse_loss")
+
+
+def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
+    """The absolute values of input - target, their mean or their sum. The derivative at a difference of 0 is 0.
+
+    input, target, result and errors as for `mse_loss`.
+
+    >>> import gtensor as gt
+    >>> gt.nn.l1_loss(gt.tensor([1.0, 4.0]), gt.tensor([2.0, 2.0]))
+    Tensor(1.5, dtype=float32)
+    """
+    return reduced(abs(difference(input, target, "l1_loss")), reduction, "l1_loss")
 
 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
@@ -69,9 +87,29 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     """
     if not delta > 0:
         raise OptionError(f"huber_loss: delta must be positive, not {delta}")
-    d = _difference(input, target, "huber_loss")
+    d = difference(input, target, "huber_loss")
     inside = clip(d, -delta, delta)
-    return _reduce(inside * (d - 0.5 * inside), reduction, "huber_loss")
+    return reduced(inside * (d - 0.5 * inside), reduction, "huber_loss")
+
+
+def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """d²/(2 beta) where the difference d is below beta, |d| - beta/2 beyond; their mean or sum.
+
+    That is huber_loss / beta, and l1_loss for a beta of 0. input, target, result and errors as for
+    `mse_loss`; OptionError also for a beta that is negative. Source: Girshick, Fast R-CNN, 2015; PyTorch's
+    `smooth_l1_loss`.
+
+    >>> import gtensor as gt
+    >>> gt.nn.smooth_l1_loss(gt.tensor([0.5, 4.0]), gt.tensor([0.0, 0.0]), reduction="none", beta=0.5)
+    Tensor([0.25, 3.75], dtype=float32)
+    """
+    if not beta >= 0:
+        raise OptionError(f"smooth_l1_loss: beta must not be negative, but it is {beta}")
+    d = difference(input, target, "smooth_l1_loss")
+    if not beta:
+        return reduced(abs(d), reduction, "smooth_l1_loss")
+    inside = clip(d, -beta, beta)
+    return reduced(inside / beta * (d - 0.5 * inside), reduction, "smooth_l1_loss")
 
 
 @dataclass(frozen=True)
@@ -94,9 +132,9 @@ class _Rows:
     def reduced(self, loss: Tensor, reduction: str, what: str) -> Tensor:
         """The losses of the rows that count, reduced."""
         if self.kept is None:
-            return _reduce(loss, reduction, what, self.weights)
+            return reduced(loss, reduction, what, self.weights)
         ones = cast(self.kept, loss.type.dtype) if self.weights is None else where(self.kept, self.weights, 0)
-        return _reduce(where(self.kept, loss, 0), reduction, what, ones)
+        return reduced(where(self.kept, loss, 0), reduction, what, ones)
 
 
 def _class_axis(scores: Tensor, what: str) -> tuple[int, int]:
@@ -205,7 +243,7 @@ def _soft_cross_entropy(scores: Tensor, target: Tensor, weight: Any, smoothing: 
         raise ShapeError(f"cross_entropy: probabilities are {target.type}, logits {scores.type}")
     below, log_total = _log_softmax_parts(scores, axis)
     shares = target * (1 - smoothing) + smoothing / count if smoothing else target
-    return _reduce(_expected(below, log_total, shares, weight, axis), reduction, "cross_entropy")
+    return reduced(_expected(below, log_total, shares, weight, axis), reduction, "cross_entropy")
 
 
 def _log_softmax_parts(scores: Tensor, axis: int) -> tuple[Tensor, Tensor]:

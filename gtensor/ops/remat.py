@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import interp, tree
+from ..batch import Axes, in_front, run_batched
 from ..builder import inline
 from ..grad import vjp
 from ..ir import Graph
@@ -53,9 +54,23 @@ def _again(
     return [found.get(i) for i in range(len(ins))]
 
 
+def _batch(args: Sequence[Tensor], axes: Axes, *, body: Graph) -> tuple[list[Tensor], list[int | None]]:
+    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+
+    def run(*tensors: Tensor) -> list[Tensor]:
+        outs, found = run_batched(body, tensors, axes)
+        return [in_front(out, axis, size) for out, axis in zip(outs, found, strict=True)]
+
+    graph = subgraph(run, [x.type for x in args], body.name, [v.hint for v in body.inputs]).graph
+    return bind_all(CHECKPOINT, args, {"body": graph}), [0] * len(body.outputs)
+
+
 CHECKPOINT = register(
-    Prim("checkpoint", "loop", _type, _run, vjp=_again, flops=0, doc="A function that is run again for its derivative.")  # type: ignore[arg-type]
-)
+    Prim(
+        "checkpoint", "loop", _type, _run, vjp=_again, batch=_batch,  # type: ignore[arg-type]
+        flops=0, doc="A function that is run again for its derivative.",
+    )
+)  # fmt: skip
 
 register(
     Prim(

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from .. import interp, tree
+from ..batch import Axes, in_front, run_batched
 from ..errors import DTypeError, ShapeError, TraceError
 from ..ir import Graph
 from ..prim import FUNCTIONS, Prim, public, register
 from ..pullback import zeros
-from ..tensor import STATE, Tensor, as_tensor, bind_all, cast
+from ..tensor import STATE, Tensor, apply, as_tensor, bind_all, cast
 from ..trace import subgraph
 from ..types import Type, resolve
 from .backscan import backward
@@ -48,9 +49,38 @@ def _run(*arrays: Array, body: Graph, length: int, reverse: bool, carries: int, 
     return (*carry, *stacked)
 
 
+def _batch(
+    args: Sequence[Tensor], axes: Axes, *, body: Graph, length: int, reverse: bool, carries: int, slices: int
+) -> tuple[list[Tensor], list[int | None]]:
+    """One loop over all examples: every carry has its examples in front, rows and captures as they come."""
+    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    shared = [a is None for a in axes]
+    pairs = list(zip(args, axes, strict=True))
+    inits = [in_front(x, a, size) for x, a in pairs[:carries]]
+    moved = [x if a is None else _to_second(x, a) for x, a in pairs[carries : carries + slices]]
+    fixed = [x if a is None else in_front(x, a, size) for x, a in pairs[carries + slices :]]
+    places: list[int | None] = [*(0 for _ in inits), *(None if same else 0 for same in shared[carries:])]
+
+    def step(*tensors: Tensor) -> list[Tensor]:
+        outs, found = run_batched(body, tensors, places)
+        return [in_front(out, axis, size) for out, axis in zip(outs, found, strict=True)]
+
+    types = [x.type for x in inits] + [x.type.with_shape(x.type.shape[1:]) for x in moved] + [x.type for x in fixed]
+    graph = subgraph(step, types, body.name, [v.hint for v in body.inputs]).graph
+    params = {"body": graph, "length": length, "reverse": reverse, "carries": carries, "slices": slices}
+    outs = bind_all(SCAN, [*inits, *moved, *fixed], params)
+    return outs, [0 if i < carries else 1 for i in range(len(outs))]
+
+
+def _to_second(x: Tensor, axis: int) -> Tensor:
+    """Rows with their examples along axis 1, behind the axis of the loop."""
+    rest = [i for i in range(x.ndim) if i != axis]
+    return x if axis == 1 else apply("transpose", x, axes=(rest[0], axis, *rest[1:]))
+
+
 SCAN = register(
     Prim(
-        "scan", "loop", _type, _run, vjp=backward,  # type: ignore[arg-type]
+        "scan", "loop", _type, _run, vjp=backward, batch=_batch,  # type: ignore[arg-type]
         flops=0, doc="A loop over the leading axis with a carry.",
     )
 )  # fmt: skip

@@ -2,7 +2,8 @@
 
 Every kind of step occurs: elementwise kernels with broadcast, transposed and reversed reads, row kernels
 with phases and row buffers, sums over any axes, products with epilogues, pieces of a concatenation,
-gathers and scatter-adds with checks before them or among their own statements. Values become outputs,
+gathers and scatter-adds with checks before them or among their own statements, loops over any of these,
+with carries and slices, and loops inside loops. Values become outputs,
 some of them over an input or a state leaf of their type, so that donation is met in all its forms.
 Templates are those of `run_program.FUNCTIONS`, so a program can be executed in Python and in C.
 """
@@ -31,6 +32,7 @@ from gtensor.codegen.program import (
     Phase,
     Program,
     Reduce,
+    Repeat,
     RowKernel,
     Step,
     Stmt,
@@ -53,6 +55,8 @@ class Builder:
         self.draw = draw
         self.buffers: dict[str, Buffer] = {}
         self.steps: list[Step] = []
+        self.hidden: set[str] = set()
+        self.depth = 0
         self.count = 0
 
     def choose(self, options):
@@ -73,6 +77,7 @@ class Builder:
             b
             for b in self.buffers.values()
             if b.role != "row" and not b.name.startswith("wide") and b.dtype in (dtypes or ("f32", "f64"))
+            if b.name not in self.hidden
             if rank is None or len(b.shape) == rank
         ]
 
@@ -111,7 +116,9 @@ class Builder:
 
     def finish(self) -> Program:
         """Roles, slots and aliases, now that all values are there."""
-        made = [b for b in self.buffers.values() if b.role == "work" and not b.name.startswith("wide")]
+        if not any(b.role == "work" for b in self.values()):
+            elementwise(self)  # loops alone, which left nothing
+        made = [b for b in self.values("f32", "f64", "i64") if b.role == "work"]
         over = [b for b in self.buffers.values() if b.role in ("input", "state")]
         picked = self.draw(st.lists(st.sampled_from(made), min_size=1, unique=True))
         slots = {"input": 0, "output": 0, "state": 0}
@@ -128,7 +135,8 @@ class Builder:
             if role in slots:
                 slot, slots[role] = slots[role], slots[role] + 1
                 arrays[role].append(Array(buffer.name, buffer.dtype, buffer.shape))
-            final.append(Buffer(buffer.name, buffer.dtype, buffer.shape, role, slot, alias.name if alias else None))
+            over_ = alias.name if alias else buffer.alias
+            final.append(Buffer(buffer.name, buffer.dtype, buffer.shape, role, slot, over_))
         return Program(
             "random",
             tuple(final),
@@ -308,7 +316,67 @@ def _index(b: Builder, rows: Extent) -> tuple[Buffer, Callable[[str], tuple[Chec
     return index, lambda var: ()
 
 
-MAKERS = (elementwise, elementwise, copy, normalise, total, product, product, concat, gather, scatter)
+def _copied(b: Builder, old: Buffer, new: Buffer, more: int = 0) -> None:
+    """new = old, perhaps with something done to it."""
+    var = b.name("x")
+    stmts, value = b.compute([var] * more, old.dtype) if more else ([], var)
+    body = (Load(var, old.dtype, _full(old)), *stmts, Store(_full(new), value))
+    b.steps.append(RowKernel(b.name("k"), _space(old.shape), (Phase(body=body),)))
+
+
+def _sliced(b: Builder, outer: Buffer) -> Buffer:
+    """A buffer for the rows of that one."""
+    row = Buffer(b.name("s"), outer.dtype, outer.shape[1:], "slice", alias=outer.name)
+    b.buffers[row.name] = row
+    return row
+
+
+def loop(b: Builder) -> None:
+    """A loop over one to three steps, which read what is there, carries and rows, and write rows and carries."""
+    if b.depth == 2:
+        elementwise(b)
+        return
+    count = b.choose([0, 1, 2, 3, 3, BATCH])
+    outer_steps, known = b.steps, set(b.buffers)
+    starts = b.draw(st.lists(st.sampled_from(b.values()), max_size=3))
+    carried = [b.new(start.dtype, start.shape, hint="c") for start in starts]
+    for start, read in zip(starts, carried, strict=True):
+        _copied(b, start, read, b.choose([0, 1]))
+    stacks = [v for v in b.values() if v.shape and (v.shape[0] == count or (v.shape[0] in (3, 4) and count in (1, 2)))]
+    rows = [
+        _sliced(b, v) for v in (b.draw(st.lists(st.sampled_from(stacks), max_size=2, unique=True)) if stacks else ())
+    ]
+    b.steps, b.depth = [], b.depth + 1
+    before = set(b.buffers)
+    for maker in b.draw(st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3)):
+        maker(b)
+    made = [v for v in b.values() if v.name not in before and v.role == "work"]
+    pairs = []
+    for read in carried:
+        fits = [v for v in made if (v.dtype, v.shape) == (read.dtype, read.shape)]
+        written = b.choose([*fits, None])
+        if written is None:
+            written = b.new(read.dtype, read.shape, hint="n")
+            _copied(b, read, written, b.choose([1, 2]))
+            made.append(written)
+        pairs.append((read.name, written.name))
+    stacked = []
+    for value in b.draw(st.lists(st.sampled_from(made), max_size=2)) if made else ():
+        if sum(isinstance(n, Dim) for n in (count, *value.shape)) > 1:
+            continue
+        stacked.append(b.new(value.dtype, (count, *value.shape), hint="ys"))
+        rows.append(_sliced(b, stacked[-1]))
+        _copied(b, value, rows[-1], b.choose([0, 1]))
+        if read := b.choose([None, *(c for c in carried if (c.dtype, c.shape) == (value.dtype, value.shape))]):
+            pairs = [(one, rows[-1].name if one == read.name else other) for one, other in pairs]
+    inner, b.steps, b.depth = tuple(b.steps), outer_steps, b.depth - 1
+    kept = {v.name for v in (*carried, *stacked)}
+    b.hidden |= {v.name for v in b.buffers.values() if v.name not in known and v.name not in kept and v.role != "input"}
+    slices = tuple(v.name for v in rows)
+    b.steps.append(Repeat(b.name("loop"), count, inner, tuple(pairs), slices, b.draw(st.booleans())))
+
+
+MAKERS = (elementwise, elementwise, copy, normalise, total, product, product, concat, gather, scatter, loop, loop)
 
 
 @st.composite

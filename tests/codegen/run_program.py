@@ -229,16 +229,15 @@ def blocks(plan: Plan, given: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]
     """The memory of a call as the plan lays it out: buffer -> a view of its block."""
     program = plan.program
     sizes = {("work", -1): plan.work_bytes, ("state", -1): plan.state_bytes}
-    for buffer in program.buffers:
+    whole = [buffer for buffer in program.buffers if buffer.role != "slice"]
+    for buffer in whole:
         place = plan.places[buffer.name]
         if place.block in ("in", "out"):
             sizes[place.block, place.slot] = nbytes(buffer.shape, buffer.dtype)
     raw = {block: np.full(size, 0xF9, np.uint8) for block, size in sizes.items()}
     touched = {name for step in program.steps for name in touches(step, program.table).names()}
     memory = {}
-    for buffer in program.buffers:
-        if buffer.role == "slice":
-            continue
+    for buffer in whole:
         place, size = plan.places[buffer.name], nbytes(buffer.shape, buffer.dtype)
         block = raw[place.block, place.slot if place.block in ("in", "out") else -1]
         memory[buffer.name] = block[place.offset : place.offset + size].view(NUMPY[buffer.dtype])

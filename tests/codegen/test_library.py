@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from gtensor.codegen.artefact import Recipe, Workshop
 from gtensor.codegen.library import Leaf, Library, LibraryError, Loop, aligned_empty
 from gtensor.codegen.options import Options
 from gtensor.codegen.program import Dim
+from gtensor.codegen.trampoline import Wrapper
 
 SOURCE = (Path(__file__).parent / "by_hand.c").read_text(encoding="utf-8")
 OPTIONS = Options(cache=Path(os.environ["GT_CACHE"]))
@@ -216,9 +218,9 @@ def test_a_stepper_leaves_the_bindings_alone(library):
     step, _, _, call = stepping(library)
     if library.bridge.mode == "abi":
         return  # its long way binds
-    before = bytes(library.bridge.ffi.buffer(call._inputs))
+    before = bytes(trampoline.FFI.buffer(call._inputs))
     step(np.zeros(3, np.float32), np.array([1, 1]))
-    assert bytes(library.bridge.ffi.buffer(call._inputs)) == before
+    assert bytes(trampoline.FFI.buffer(call._inputs)) == before
 
 
 W, INDEX = arguments()[1:3]
@@ -255,6 +257,102 @@ def test_what_a_stepper_takes_does_not_go_the_other_way(library):
     frozen.flags.writeable = False
     for w in (W, frozen, np.zeros(9, np.float32)[3:6], W.view(np.ndarray)):
         assert isinstance(step(w, INDEX), float) == (library.bridge.mode == "api")
+
+
+def test_what_c_cannot_read_where_it_is_goes_the_other_way(library):
+    step, _, state, call = stepping(library, lambda *arrays: "other")
+    call.set_state(state)
+    shifted = np.zeros(13, np.uint8)[1:].view(np.float32)
+    _, total = library.state_views(state)
+    for w in (shifted, total):
+        assert w.shape == (3,) and step(w, INDEX) == "other"
+    outside = np.concatenate([np.frombuffer(state, np.float32), W])[-3:]
+    assert isinstance(step(outside, INDEX), float) == (library.bridge.mode == "api")
+
+
+class Kind:
+    def __init__(self, weak):
+        self.weak = weak
+
+
+class Held:
+    def __init__(self, data, **odd):
+        vars(self).update({"data": data, "busy": None, "type": Kind(False)} | odd)
+
+
+def test_objects_that_stand_for_arrays(library):
+    plain, guard, _, call = stepping(library)
+    wrapper = Wrapper(Held, "data", (("busy",), ("type", "weak")))
+    step = call.stepper((1, 2), lambda *arrays: "other", guard, wrapper=wrapper)
+    if library.bridge.mode == "api":
+        losses = plain(W, INDEX), step(Held(W), Held(INDEX, busy=False)), step(W, INDEX)
+        assert losses == (losses[0], 5 * losses[0], 25 * losses[0])  # each of four rows adds the total so far
+    before = sys.getrefcount(W)
+    for odd in ({"busy": True}, {"busy": 0}, {"type": Kind(True)}, {"type": 0}, {"data": 0}):
+        assert step(Held(**{"data": W, **odd}), INDEX) == "other"
+    assert step(Held(W[:2]), INDEX) == "other"
+    assert step(type("Other", (Held,), {})(W), INDEX) == "other"
+    assert sys.getrefcount(W) == before
+
+
+def test_run_time_extents_go_the_other_way(library):
+    _, guard, _, call = stepping(library)
+    step = call.stepper((1, 2), lambda *arrays: "other", guard, finish=lambda loss, *outputs: outputs)
+    assert step(W, INDEX) == "other"
+
+
+NUMBERS = """\
+#include "gt_abi.h"
+static int32_t call(gt_args *args)
+{
+    const double a = *(const double *)args->in[0];
+    const int64_t b = *(const int64_t *)args->in[1];
+    double *sum = args->out[0];
+    float *two = args->out[1];
+    if (b < 0) {
+        args->err_index = b;
+        return GT_ERR_INDEX;
+    }
+    sum[0] = a + (double)b;
+    two[0] = (float)a;
+    two[1] = (float)b;
+    args->loss = sum[0] / 2;
+    return GT_OK;
+}
+static const gt_array inputs[] = {{"a", "f64", 0, 0, 1, 8, 0}, {"b", "i64", 0, 0, 1, 8, 0}};
+static const int64_t shape[] = {2};
+static const gt_array outputs[] = {{"sum", "f64", 0, 0, 1, 8, 0}, {"two", "f32", 1, shape, 1, 8, 0}};
+static const gt_model model = {.abi = GT_ABI_VERSION, .name = "numbers", .n_inputs = 2, .n_outputs = 2,
+                               .inputs = inputs, .outputs = outputs, .call = call};
+GT_EXPORT const gt_model *gt_model_get(void) { return &model; }
+"""
+
+
+def test_numbers_in_and_fresh_arrays_out(bridge):
+    call = Library(made(NUMBERS), bridge, lambda: 0).acquire()
+    guard, kept = bridge.guard(), []
+
+    def finish(loss, *outputs):
+        kept.append(outputs)
+        return loss
+
+    step = call.stepper((0, 1), lambda *args: "other", guard, finish=finish, numbers=("f", "i"))
+    odd = [(1, 2), (1.5, 2.0), (1.5, True), (np.float64(1.5), 2), (1.5, 2**63), (1.5, -1), (np.array(1.5), 2)]
+    assert [step(*args) for args in odd] == ["other"] * len(odd) and not kept
+    if bridge.mode == "abi":
+        return
+    assert (step(1.5, 2), step(0.25, 2**40)) == (1.75, (0.25 + 2**40) / 2)
+    assert [sys.getrefcount(outputs[0]) for outputs in kept] == [2, 2]
+    assert [[array.tolist() for array in outputs] for outputs in kept] == [
+        [3.5, [1.5, 2.0]],
+        [2**40 + 0.25, [0.25, 2**40]],
+    ]
+    assert all(array.flags.owndata and array.flags.writeable for outputs in kept for array in outputs)
+    broken = call.stepper((0, 1), lambda *args: "other", guard, finish=lambda *args: 1 / 0, numbers=("f", "i"))
+    with pytest.raises(ZeroDivisionError):
+        broken(1.5, 2)
+    with guard:
+        assert step(1.5, 2) == "other"
 
 
 def test_keywords_go_the_other_way(library):
@@ -314,8 +412,6 @@ def test_a_stepper_leaks_nothing_and_can_be_collected(library):
 
 
 def test_a_guard_that_a_thread_held_is_free_after_fork(library):
-    if library.bridge.mode == "abi":
-        return  # a threading.Lock: its owner takes care
     guard = library.bridge.guard()
     with guard:
         pid = os.fork()
@@ -323,6 +419,22 @@ def test_a_guard_that_a_thread_held_is_free_after_fork(library):
             with guard:
                 os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+def test_a_guard_is_taken_once(bridge):
+    guard = bridge.guard()
+    assert guard.acquire() and not guard.acquire(False)
+    guard.release()
+    assert guard.acquire(False) and guard.waiting == 0
+    waiting = threading.Thread(target=lambda: guard.acquire() and guard.release())
+    waiting.start()
+    while bridge.mode == "api" and guard.waiting == 0:
+        time.sleep(0.001)
+    guard.release()
+    waiting.join()
+    assert guard.waiting == 0
+    with guard:
+        assert not guard.acquire(False)
 
 
 def test_who_waits_for_a_guard_can_be_interrupted(library):

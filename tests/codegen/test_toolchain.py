@@ -131,6 +131,27 @@ def test_a_compiler_that_was_named_and_fails_is_an_error(cache, monkeypatch, var
     assert len(str(caught.value).splitlines()) < 30
 
 
+def test_a_named_compiler_that_fails_is_not_tried_for_each_model(cache, tmp_path, monkeypatch):
+    path = script(tmp_path / "cc", f"echo >> {tmp_path / 'tried'}; exit 1")
+    options = Options(cache=cache, cc=str(tmp_path / "cc"))
+    messages = []
+    for _ in range(3):
+        with pytest.raises(ToolchainError) as caught:
+            toolchain.find(options)
+        messages.append(str(caught.value))
+        if (tmp_path / "tried").exists():
+            assert len(messages) == 1, "tried again at once"
+            (tmp_path / "tried").unlink()
+    assert len(set(messages)) == 1
+    monkeypatch.setattr(toolchain, "REFUSED_SECONDS", 0.0)
+    with pytest.raises(ToolchainError):
+        toolchain.find(options)
+    assert (tmp_path / "tried").exists()
+    monkeypatch.undo()
+    script(path, f'exec {CC} "$@"')
+    assert toolchain.find(options).command == (str(tmp_path / "cc"),)
+
+
 def test_what_a_broken_compiler_prints_is_shown_in_short(cache, tmp_path):
     noise = "; ".join(f"echo line {n} >&2" for n in range(100))
     broken = script(tmp_path / "cc", f"{noise}; echo 'fatal error: omp.h: No such file or directory' >&2; exit 1")
@@ -442,7 +463,7 @@ def test_the_address_sanitizer(tmp_path):
 
 def test_a_trampoline_that_cannot_be_compiled_is_tried_once(cache, monkeypatch):
     monkeypatch.setattr(trampoline, "_CHOSEN", [])
-    monkeypatch.setattr(trampoline, "PREAMBLE", f"{trampoline.PREAMBLE}#error no trampoline today\n")
+    monkeypatch.setattr(trampoline, "source", lambda: "#error no trampoline today\n")
     lines = []
     options = Options(cache=cache, debug=1, log=lines.append)
     assert trampoline.bridge(Workshop(options)).mode == "abi"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 
 import numpy as np
@@ -185,6 +186,42 @@ def test_random_numbers(refused, draw):
         line=False,
     ):
         gt.trace(step, X)
+
+
+class Noisy:
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, x):
+        return x + self.rng.normal()
+
+
+def test_random_numbers_of_a_generator_that_is_captured(refused):
+    rng, legacy, held = np.random.default_rng(0), np.random.RandomState(0), {"all": [np.random.default_rng(1)]}
+    x = np.zeros(8, np.float32)
+
+    def helper():
+        return held["all"][0].random(8)
+
+    def outer(rng):
+        return lambda x: x + rng.random_sample(8)
+
+    steps = [
+        lambda x: x + rng.random(8),
+        outer(legacy),
+        lambda x: x + helper(),
+        Noisy().__call__,
+        functools.partial(lambda noise, x: noise(x), Noisy()),
+    ]
+    for step in steps:
+        for use in (gt.trace, gt.compile(step)):
+            with refused(TraceError, "drew random numbers while it was traced", line=False):
+                use(*((step, x) if use is gt.trace else (x,)))
+    with refused(TraceError, "drew random numbers while it was traced", line=False):
+        gt.TrainStep(lambda w, x: gt.sum(w * x * rng.random(8)), x, gt.optim.sgd(0.1), x)
+    with refused(TraceError, "drew random numbers while it was traced"):
+        gt.trace(lambda x: x + rng.random(8), x)  # fault
+    gt.trace(lambda x: x + len(str(rng)), x)
 
 
 def test_results_that_are_no_arrays(refused):
