@@ -256,6 +256,22 @@ def test_an_updater_is_its_cell_and_optimizer(kind):
             np.testing.assert_allclose(a, b, rtol=1e-3, atol=2e-4)
 
 
+def test_the_step_of_an_updater_can_be_read_and_bound_to():
+    updater = gt.nn.GatedMemoryUpdater.new(2, 3, 2, optimizer=gt.optim.sgd(0.1), key=gt.random.key(0), window=50)
+    assert updater.resident.c_source.count("tanh") < 20 and "train_step" in updater.resident.c_source
+    free = updater.resident.bind(
+        lambda state, memory, x: updater.cell.predict(state["params"], memory, x, 30)[1],
+        gt.spec((1, 3)),
+        gt.spec((1, 2)),
+    )
+    first, x = np.zeros((1, 3), np.float32), np.ones((1, 2), np.float32)
+    before = free(first, x).numpy()
+    updater.train_step(first, np.ones((50, 1, 2), np.float32), np.ones((50, 1, 2), np.float32))
+    after = free(first, x).numpy()
+    assert (after != before).any()
+    np.testing.assert_allclose(after, updater.cell.predict(updater.params, first, x, 30)[1], rtol=1e-4, atol=1e-5)
+
+
 def test_an_updater_refuses_other_shapes():
     updater = gt.nn.GatedMemoryUpdater.new(2, 3, 1, optimizer=gt.optim.sgd(0.1), key=gt.random.key(0), window=2)
     before = updater.params["gate"]["w"].copy()

@@ -27,8 +27,9 @@ class Updater:
     """A cell with its parameters and its optimizer, compiled for sequences of `window` inputs of `batch` rows.
 
     cell: one of `gt.nn`, or any other of their protocol; optimizer: one of `gt.optim`; key: what the parameters are
-    drawn from. Arrays are [batch, features], sequences [window, batch, features]. Each method is compiled at its
-    first call. Raises what the cell raises, SignatureError for arrays of another shape or dtype.
+    drawn from. Arrays are [batch, features], sequences [window, batch, features]. `train_step` is compiled
+    at once, the others at their first call. `resident` is the compiled step: its C can be read, and further functions
+    be bound to its parameters. Raises what the cell raises, SignatureError for arrays of another shape or dtype.
 
     >>> import gtensor as gt
     >>> updater = gt.nn.Updater(gt.nn.GRU(2, 8, outputs=1), gt.optim.adam(1e-2), gt.random.key(0), batch=4, window=5)
@@ -47,7 +48,7 @@ class Updater:
         self._memory = tree.map_leaves(lambda leaf: spec(leaf.shape, dtype), self.start())
         outputs = cell.size if cell.outputs is None else cell.outputs
         self._x, self._xs = spec((batch, cell.inputs), dtype), spec((window, batch, cell.inputs), dtype)
-        self._resident = Resident(
+        self.resident = Resident(
             self._training(self._output_loss, "train_step"),
             {"params": params, "optimizer": optimizer.init(params)},
             [self._memory, self._xs, spec((window, batch, outputs), dtype)],
@@ -56,7 +57,7 @@ class Updater:
     @property
     def params(self) -> Any:
         """The parameters as NumPy arrays in their tree. They are the memory itself: training steps change them."""
-        return self._resident.state["params"]
+        return self.resident.state["params"]
 
     def start(self) -> Any:
         """The memory before the first input: zeros."""
@@ -76,7 +77,7 @@ class Updater:
 
         The gradient of the mean squared error goes back through the whole window. Gives the loss before the update.
         """
-        return float(self._resident(memory, xs, targets))
+        return float(self.resident(memory, xs, targets))
 
     def train_step_memory(self, memory: Any, xs: Any, target: Any) -> float:
         """Learn to be at a target memory after the inputs xs: [window, batch, inputs]; else as `train_step`."""
@@ -87,19 +88,19 @@ class Updater:
         def step(state: Any, memory: Any, x: Any) -> Any:
             return self.cell.step(state["params"], memory, x)[0]
 
-        return self._resident.bind(step, self._memory, self._x)
+        return self.resident.bind(step, self._memory, self._x)
 
     @cached_property
     def _predict(self) -> Bound:
         def predict(state: Any, memory: Any, x: Any) -> Any:
             return self.cell.step(state["params"], memory, x)[1]
 
-        return self._resident.bind(predict, self._memory, self._x)
+        return self.resident.bind(predict, self._memory, self._x)
 
     @cached_property
     def _train_memory(self) -> Bound:
         train = self._training(self._memory_loss, "train_step_memory")
-        return self._resident.bind(train, self._memory, self._xs, self._memory, updates=True)
+        return self.resident.bind(train, self._memory, self._xs, self._memory, updates=True)
 
     def _output_loss(self, params: Any, memory: Any, xs: Any, targets: Any) -> Tensor:
         return mse_loss(self.cell.rollout(params, memory, xs)[1], targets)
