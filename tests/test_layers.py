@@ -36,12 +36,13 @@ LAYERS = {
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
-             passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce nn
+             passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
              nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
              optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
              optim.accumulation optim.grouping nn.initializers quantile random""",
     "L5": "schedule fuse kernel steps statements lower",
-    "L6": "gtensor api captures calls donation pipeline stages report resident shortcut loop train cli demo doctor",
+    "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
+             cli demo doctor""",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 
