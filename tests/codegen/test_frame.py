@@ -220,7 +220,7 @@ def test_long_programs_are_cut_into_units_and_parts(monkeypatch):
     for n in range(230):
         expected = expected + np.float32(n)
     for compiler in COMPILERS:
-        np.testing.assert_array_equal(run(program, {"x": x}, compiler=compiler, flags=("-O0",)).outputs["y"], expected)
+        np.testing.assert_array_equal(run(program, {"x": x}, compiler=compiler, flags=("-O0", *NATIVE.flags)).outputs["y"], expected)
 
 
 def test_a_failing_part_ends_the_step():
@@ -230,7 +230,7 @@ def test_a_failing_part_ends_the_step():
     first = make(buffers, [*program.steps, kernel("checked", (1,), *body)], dims=())
     x = values(4)
     for wrong in (0, 7):
-        found = run(first, {"x": x, "idx": [wrong]}, flags=("-O0",))
+        found = run(first, {"x": x, "idx": [wrong]}, flags=("-O0", *NATIVE.flags))
         assert (found.code, found.index) == ((0, 0), (1, 7))[wrong > 0]
 
 
