@@ -220,7 +220,8 @@ def test_long_programs_are_cut_into_units_and_parts(monkeypatch):
     for n in range(230):
         expected = expected + np.float32(n)
     for compiler in COMPILERS:
-        np.testing.assert_array_equal(run(program, {"x": x}, compiler=compiler, flags=("-O0", *NATIVE.flags)).outputs["y"], expected)
+        found = run(program, {"x": x}, compiler=compiler, flags=("-O0", *NATIVE.flags))
+        np.testing.assert_array_equal(found.outputs["y"], expected)
 
 
 def test_a_failing_part_ends_the_step():
