@@ -52,8 +52,9 @@ def spots(count, seed):
 
 def draw(*pictures):
     """Pictures side by side, in characters."""
-    shades = [np.clip(picture.reshape(SIDE, SIDE) * 9, 0, 9).astype(int) for picture in pictures]
-    return "\n".join("    ".join("".join(" .:-=+*#%@"[v] * 2 for v in row) for row in rows) for rows in zip(*shades))
+    levels = np.concatenate([picture.reshape(SIDE, SIDE) for picture in pictures], axis=1)
+    shades = np.clip(9 * levels, 0, 9).astype(int)
+    return "\n".join("".join(2 * " .:-=+*#%@"[shade] for shade in row) for row in shades)
 
 
 def main(quick=False):
