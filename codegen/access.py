@@ -151,7 +151,8 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
     if isinstance(step, Repeat):
         return _trips(step, table)
     if isinstance(step, Guard):
-        return Touches(reads={home(step.flag, table): []})
+        access = Access(step.flag, (0,))
+        return Touches({home(step.flag, table): [Use(access, (1,), "trip", 0, True, 0, Load("flag", "b1", access))]})
     found = Touches()
     for use in uses(step):
         side = found.writes if use.kind in ("store", "accumulate") else found.reads

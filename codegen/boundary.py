@@ -127,6 +127,11 @@ def _slices(program: Program) -> None:
         outer = table.get(buffer.alias or "")
         if outer is None or outer.role == "row":
             raise ProgramError(f"{buffer.name!r} is a slice of {buffer.alias!r}, which is no array")
+        above = outer
+        for _ in slices:
+            above = table.get(above.alias or "", above) if above.role == "slice" else above
+        if above.role == "slice":
+            raise ProgramError(f"the slice {buffer.name!r} is in the end a slice of itself")
         if outer.dtype != buffer.dtype or rows(outer, buffer) is None:
             raise ProgramError(
                 f"the slice {buffer.name!r} is {buffer.dtype}{show_shape(buffer.shape)}, but {outer.name!r} is"

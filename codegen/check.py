@@ -45,7 +45,6 @@ from .program import (
     Stmt,
     Store,
     Term,
-    home,
     upper,
 )
 from .show import show_shape, show_statement
@@ -267,12 +266,11 @@ class _Step:
     def write(self, access: Access, text: str, uses: dict[str, list[Use]]) -> _Value:
         """A store or accumulation of a value of the buffer's dtype."""
         buffer = self.access(access, KINDS[type(self.stmt)], uses)
-        role = self.state.table[home(buffer.name, self.state.table)].role
-        if role in ("input", "state"):
-            if self.state.depth:
-                raise self.fail(f"writes the {role} {buffer.name!r} in a loop")
+        if buffer.role in ("input", "state"):
             if all(b.alias != buffer.name for b in self.state.program.buffers):
-                raise self.fail(f"writes the {role} {buffer.name!r}, which no output takes over")
+                raise self.fail(f"writes the {buffer.role} {buffer.name!r}, which no output takes over")
+            if self.state.depth:
+                raise self.fail(f"writes the {buffer.role} {buffer.name!r} in a loop")
         return self.value(text, buffer.dtype)
 
     def load(self, stmt: Load) -> None:

@@ -299,6 +299,7 @@ class _Entry:
         """Declare a pointer for each slice that a call in the loop, or a slice of a loop inside it, starts from."""
         table = self.plan.program.table
         wanted, _ = _named(param for item in _calls(loop.items) for param in item.signature.params)
+        wanted.update(_flags(loop.items))
         for name in list(wanted):
             while table[name].role == "slice":
                 wanted.add(name)

@@ -16,7 +16,8 @@ its epilogue. An output that lies on an input has the place of the input.
 
 Loops. What one trip alone uses lives within the trip; what is also used outside the loop lives through all
 trips. Carries become copies at the end of the trip; what is carried lies on what it is carried to, and the
-copy is left out, where `may_take_over` holds and nothing in the trip reads the old value afterwards.
+copy is left out, where `may_take_over` holds and nothing in the trip reads the old value afterwards. A guard
+of the loop reads it: what its trip has written is not carried.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def plan(program: Program) -> Plan:
     >>> body = (Load("a", "f32", Access("x", (1,))), Store(Access("y", (1,)), "a"))
     >>> planned = plan(Program("same", (x, y), (RowKernel("k0", (8,), (Phase(body=body),)),), (x,), (y,)))
     >>> planned.places["y"], planned.program.steps, planned.work_bytes
-    (Place(block='in', slot=0, offset=0), (), 0)
+    (Place(block='in', slot=0, offset=0, loops=()), (), 0)
     """
     table = program.table
     taken = {item.name for items in (program.buffers, program.dims) for item in items}
@@ -148,6 +149,11 @@ class _Line:
                     lives[name] = min(first, start), max(last, end)
         return lives
 
+    def guards_of(self, start: int, end: int) -> set[int]:
+        """The guards of the loop between two places; those of loops inside it leave only these."""
+        inner = [(first, last) for first, last, _ in self.loops if start < first < end]
+        return {g for g in self.guards if start < g < end and not any(first < g < last for first, last in inner)}
+
     def numbers(self) -> list[int]:
         """The number of the kernel at each place; before a loop that of its first one, after it that of its last."""
         empty = {place for start, end, _ in self.loops for place in (start, end)} | self.guards
@@ -190,6 +196,7 @@ def _carried_in_place(line: _Line, lives: Mapping[str, tuple[int, int]], table: 
                 written not in found
                 and start < born <= last < end
                 and not any(read in step.reads for step in line.steps[born + 1 : end])
+                and not any(born < guard for guard in line.guards_of(start, end))
                 and may_take_over(line.steps[born], read, written)
             ):
                 found[written] = read
@@ -402,7 +409,7 @@ def _reused(plan: Plan, lives: Mapping[str, tuple[int, int]]) -> dict[str, str]:
     """Buffer -> `over` the buffer whose memory it has taken over in place."""
     found: dict[str, str] = {}
     holders: dict[tuple[Place, int], str] = {}
-    order = [b for b in plan.program.buffers if b.name in lives and plan.places[b.name].block == "work"]
+    order = [b for b in plan.program.buffers if b.name in lives]
     for buffer in sorted(order, key=lambda b: lives[b.name][0]):
         place, size = plan.places[buffer.name], nbytes(buffer.shape, buffer.dtype)
         before = holders.get((place, size))

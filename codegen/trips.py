@@ -150,7 +150,10 @@ def _slice(state: Known, loop: Repeat, name: str, named: set[str], written: set[
         raise _fail(loop, f"{outer.name!r} of shape {shape} has not {trips} rows")
     if name not in written:
         return
-    if table[home(name, table)].role == "output" and found != loop.count:
+    role = table[home(name, table)].role
+    if role in ("input", "state"):
+        raise _fail(loop, f"writes {name!r}, a slice of the {role} {home(name, table)!r}")
+    if role == "output" and found != loop.count:
         raise _fail(loop, f"{trips} trips do not write all of {outer.name!r} of shape {shape}")
     twins = {other for other in _with_outer(named, table) if table[other].role == "slice"} - {name}
     beside = {other for other in twins if table[other].alias == outer.name} | (named & {outer.name})

@@ -26,8 +26,8 @@ LAYERS = {
              codegen.show codegen.trips""",
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles codegen.blocking
              codegen.gemm codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi codegen.machine
-             codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline codegen.library
-             codegen.functions""",
+             codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline
+             codegen.library codegen.functions""",
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
@@ -36,12 +36,13 @@ LAYERS = {
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
-             passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce nn
+             passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
              nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
              optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
              optim.accumulation optim.grouping nn.initializers quantile random""",
     "L5": "schedule fuse kernel steps statements lower",
-    "L6": "gtensor api captures calls donation pipeline stages report resident shortcut loop train cli demo doctor",
+    "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
+             cli demo doctor""",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import gtensor as gt
-from gtensor import interp
-from gtensor import lower as lowering
+from gtensor import interp, statements
 from gtensor.codegen.program import Gemm, RowKernel
 
 from .lowered import check, compiled, normal
@@ -38,7 +37,7 @@ def test_what_it_costs_to_compute_again_is_not_counted_over_every_path(monkeypat
             x, y = gt.sin(x) * 0.5 + y, x
         return y / gt.sum(x, axis=1, keepdims=True)
 
-    count = lowering._Statements.cost
+    count = statements.Statements.cost
     asked = []
 
     def counted(*args):
@@ -46,7 +45,7 @@ def test_what_it_costs_to_compute_again_is_not_counted_over_every_path(monkeypat
         assert len(asked) < 10_000, "each value is looked at once for every path to it"
         return count(*args)
 
-    monkeypatch.setattr(lowering._Statements, "cost", counted)
+    monkeypatch.setattr(statements.Statements, "cost", counted)
     check(f, X, C)
     assert asked
 

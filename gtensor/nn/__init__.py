@@ -1,23 +1,63 @@
-"""What neural networks are made of, as functions: activations, normalization, layers, losses, initializers.
+"""What neural networks are made of: activations, normalization, losses, layers, recurrent cells, initializers.
 
-Names and keywords are PyTorch's functional ones, but weights of `linear` are [in, out]. Everything is
-composed of primitives, so it has derivatives of every order and compiles to fused kernels. Law: nothing
-here overflows or cancels where its value and its derivatives are finite.
+Names and keywords of functions are PyTorch's functional ones, but weights of `linear` are [in, out]. Layers and
+cells are dataclasses of sizes whose parameters are the user's. Everything is composed of primitives, so it has
+derivatives of every order and compiles to fused kernels. Law: nothing here overflows or cancels where its value
+and its derivatives are finite.
 """
 
+from typing import TYPE_CHECKING
+from typing import Any as _Any
+
+from ..codegen.lazy import Lazy as _Lazy
 from ..ops.arithmetic import stop_gradient
 from ..ops.transcendental import gelu, sigmoid, softplus, tanh
 from . import initializers
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
-from .attention import scaled_dot_product_attention
+from .attention import multi_head_attention, scaled_dot_product_attention
+from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
 from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
+from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
 from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
-from .normalization import layer_norm, log_softmax, logsumexp, softmax
+from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
 
 bce_with_logits = binary_cross_entropy_with_logits
 
+if TYPE_CHECKING:
+    from .updaters import ClonedMemoryUpdater, GatedMemoryUpdater, Updater
+
+_LATE = {name: _Lazy(".updaters", __name__) for name in ("ClonedMemoryUpdater", "GatedMemoryUpdater", "Updater")}
+"""What is imported when it is first used: everything else needs no compiler."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(_LATE[name], name)
+    return value
+
+
+del TYPE_CHECKING
+
 __all__ = [
+    "GRU",
+    "LSTM",
+    "Cell",
+    "ClonedMemory",
+    "ClonedMemoryUpdater",
+    "Dropout",
+    "Elman",
+    "Embedding",
+    "GatedMemory",
+    "GatedMemoryUpdater",
+    "Layer",
+    "LayerNorm",
+    "Linear",
+    "MultiHeadAttention",
+    "RMSNorm",
+    "Sequential",
+    "Updater",
     "bce_with_logits",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -37,9 +77,11 @@ __all__ = [
     "log_softmax",
     "logsumexp",
     "mse_loss",
+    "multi_head_attention",
     "nll_loss",
     "one_hot",
     "relu",
+    "rms_norm",
     "scaled_dot_product_attention",
     "sigmoid",
     "silu",

@@ -1,18 +1,23 @@
-"""Attention as a composition: products, a softmax, a product. Fusion and strides make kernels of it."""
+"""Attention as compositions: products, a softmax, a product, over one head or several.
+
+Comes in: queries, keys and values, or the sequence and the weights that make them. Goes out: a sequence. Law: what
+a mask hides contributes exactly 0. Fusion and strides make kernels of it.
+"""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, OptionError, ShapeError
 from ..ops.arithmetic import where
 from ..ops.arrange import swapaxes
 from ..ops.contract import matmul
 from ..ops.create import arange
-from ..ops.layout import expand_dims
+from ..ops.layout import expand_dims, reshape
 from ..tensor import Tensor, as_tensor
-from ..types import bool_
+from ..types import bool_, extent_bound
+from .functions import linear
 from .normalization import softmax
 
 
@@ -49,3 +54,52 @@ def scaled_dot_product_attention(
             raise DTypeError(f"scaled_dot_product_attention: a mask is bool or floating, not {mask.dtype}")
         scores = where(mask, scores, -math.inf) if mask.dtype == bool_ else scores + mask
     return matmul(softmax(scores, axis=-1), v)
+
+
+def multi_head_attention(
+    x: Any, qkv_weight: Any, out_weight: Any, num_heads: int, qkv_bias: Any = None, out_bias: Any = None, *,
+    context: Any = None, attn_mask: Any = None, is_causal: bool = False,
+) -> Tensor:  # fmt: skip
+    """Attention by several heads, each over its own slice of the features, and a product that mixes their results.
+
+    x: [..., L, E] asks; context: [..., S, E] answers, x itself by default; qkv_weight: [E, 3E] makes queries, keys
+    and values side by side, each of them head by head; out_weight: [E, E]; biases: [3E] and [E]. The result is
+    [..., L, E]. `attn_mask` and `is_causal` are those of `scaled_dot_product_attention`: a mask broadcasts to
+    [..., num_heads, L, S], and as bool it is true where a key may be seen (PyTorch's module of this name has it
+    the other way round). Raises ShapeError where shapes do not fit, OptionError where heads do not divide E.
+
+    The operation is that of Vaswani et al. (2017), section 3.2.2; weights are the transposes of PyTorch's.
+
+    >>> import gtensor as gt
+    >>> multi_head_attention(gt.ones((3, 2)), gt.ones((2, 6)), gt.eye(2), 2)
+    Tensor([[2., 2.],
+            [2., 2.],
+            [2., 2.]], dtype=float32)
+    """
+    asking, weight = as_tensor(x), as_tensor(qkv_weight)
+    size = extent_bound(asking.type.shape[-1]) if asking.ndim > 1 else 0
+    if weight.type.shape != (size, 3 * size) or not size:
+        raise ShapeError(f"multi_head_attention: weight {weight.type} does not fit {asking.type}, it must be [E, 3E]")
+    if num_heads < 1 or size % num_heads:
+        raise OptionError(f"multi_head_attention: {size} features cannot be divided among {num_heads} heads")
+    if context is None:
+        queries, keys, values = _parts(linear(asking, weight, qkv_bias), size)
+    else:
+        bias = None if qkv_bias is None else as_tensor(qkv_bias)
+        first, rest = (None, None) if bias is None else (bias[:size], bias[size:])
+        queries = linear(asking, weight[:, :size], first)
+        keys, values = _parts(linear(context, weight[:, size:], rest), size)
+    q, k, v = (_heads(part, num_heads) for part in (queries, keys, values))
+    mixed = scaled_dot_product_attention(q, k, v, attn_mask, is_causal=is_causal)
+    return linear(reshape(swapaxes(mixed, -3, -2), asking.type.shape), out_weight, out_bias)
+
+
+def _parts(x: Tensor, size: int) -> list[Tensor]:
+    """What lies side by side along the features."""
+    return [x[..., start : start + size] for start in range(0, extent_bound(x.type.shape[-1]), size)]
+
+
+def _heads(x: Tensor, count: int) -> Tensor:
+    """[..., L, count * D] as [..., count, L, D]."""
+    *leading, width = x.type.shape
+    return swapaxes(reshape(x, (*leading, count, extent_bound(width) // count)), -3, -2)

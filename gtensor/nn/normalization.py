@@ -1,4 +1,4 @@
-"""Functions of a whole row: softmax, log_softmax, logsumexp, layer_norm.
+"""Functions of a whole row: softmax, log_softmax, logsumexp, layer_norm, rms_norm.
 
 They subtract the row's largest element or its mean first, so that nothing overflows or cancels; the
 largest element is a constant to the derivative, which does not depend on it. Compiled along the last axis
@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from ..errors import OptionError, ShapeError
 from ..ops.arithmetic import isfinite, stop_gradient, where
 from ..ops.reduce import Axis, max, reduce, sum
@@ -17,7 +19,7 @@ from ..ops.statistics import floating, mean
 from ..ops.transcendental import exp, log, reciprocal, rsqrt, square
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor
-from ..types import normalize_axes, show_shapes
+from ..types import normalize_axes, resolve, show_shapes
 
 
 def shifted(x: Tensor, axes: tuple[int, ...]) -> Tensor:
@@ -101,15 +103,42 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) 
         raise OptionError(f"layer_norm: eps must not be negative, as {eps} is")
     tensor = floating(x)
     scale, shift = (None if p is None else as_tensor(p) for p in (weight, bias))
-    rank = next((p.ndim for p in (scale, shift) if p is not None), 1)
-    row = tensor.type.shape[tensor.ndim - rank :]
-    for name, parameter in (("weight", scale), ("bias", shift)):
-        if (parameter is not None and parameter.type.shape != row) or not 0 < rank <= tensor.ndim:
-            given = "no weight" if parameter is None else f"{name} {parameter.type}"
-            raise ShapeError(f"layer_norm: {given} does not fit rows of {tensor.type}: {show_shapes([row])}")
-    axes = tuple(range(tensor.ndim - rank, tensor.ndim))
+    axes = _row_axes(tensor, {"weight": scale, "bias": shift}, "layer_norm")
     centred = tensor - mean(tensor, axes, keepdims=True)
     result = centred * rsqrt(mean(square(centred), axes, keepdims=True) + eps)
     if scale is not None:
         result = result * scale
     return result if shift is None else result + shift
+
+
+def rms_norm(x: Any, weight: Any = None, eps: float | None = None) -> Tensor:
+    """Each row over the root of the mean of its squares plus eps, times weight.
+
+    x: [..., n], the shape of the result; weight: [n], or with more axes, which are then a row. `eps` is that of
+    the dtype unless given. Raises as `layer_norm` does. Source: Zhang and Sennrich, Root Mean Square Layer
+    Normalization, 2019.
+
+    >>> import gtensor as gt
+    >>> gt.nn.rms_norm(gt.tensor([[1.0, 7.0], [0.0, 0.0]]))
+    Tensor([[0.2, 1.4],
+            [0. , 0. ]], dtype=float32)
+    """
+    if isinstance(eps, (int, float)) and not eps >= 0:
+        raise OptionError(f"rms_norm: eps must not be negative, as {eps} is")
+    tensor = floating(x)
+    scale = None if weight is None else as_tensor(weight)
+    axes = _row_axes(tensor, {"weight": scale}, "rms_norm")
+    small = float(np.finfo(resolve(tensor.type).dtype.dtype).eps) if eps is None else eps
+    result = tensor * rsqrt(mean(square(tensor), axes, keepdims=True) + small)
+    return result if scale is None else result * scale
+
+
+def _row_axes(x: Tensor, parameters: dict[str, Tensor | None], what: str) -> tuple[int, ...]:
+    """The axes of x that are a row: as many last ones as the parameters have, which must have the row's shape."""
+    rank = next((p.ndim for p in parameters.values() if p is not None), 1)
+    row = x.type.shape[x.ndim - rank :]
+    for name, parameter in parameters.items():
+        if (parameter is not None and parameter.type.shape != row) or not 0 < rank <= x.ndim:
+            given = "no weight" if parameter is None else f"{name} {parameter.type}"
+            raise ShapeError(f"{what}: {given} does not fit rows of {x.type}: {show_shapes([row])}")
+    return tuple(range(x.ndim - rank, x.ndim))

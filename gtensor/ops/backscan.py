@@ -3,7 +3,8 @@
 Comes in: a scan's operands, results and their cotangents. Goes out: cotangents of its operands. The body is
 differentiated once; what depends on cotangents runs in the loop that goes back, which carries the cotangents
 of the carries and the sums of those of captured values. Of the body's values that it needs, those that are
-moved elements or the same in every step are made again; the others are stacked by the forward loop. Law: the
+moved elements, the same in every step, or one cheap operation away from others are made again; what is left
+is stacked by the forward loop. Law: the
 result is made of ordinary equations, so the derivative of a derivative needs nothing new.
 """
 
@@ -61,14 +62,21 @@ def backward(
     joint = _differentiated(scan.body, given, asked)
     found = [i for i in range(scan.carries, len(ins)) if joint.found[i] is not None]
     rows, sums = ([i for i in found if (i < scan.first_capture) == side] for side in (True, False))
-    back = _Back(scan, joint)
     seeds = {i: Var(seed.type, "d") for i, seed in joint.seeds.items()}
     totals = [Var(scan.body.inputs[i].type, f"d_{scan.body.inputs[i].hint}") for i in sums]
-    back.env |= {joint.seeds[i]: seed for i, seed in seeds.items()}
-    with binding(back.builder) as inner:
-        new = [back.value(inner, joint.found[i], seeds[i].type) for i in floats]
-        new += [back.added(inner, total, joint.found[i]) for total, i in zip(totals, sums, strict=True)]
-        new += [back.value(inner, joint.found[i], scan.body.inputs[i].type) for i in rows]
+
+    def body(again: set[Var]) -> tuple[_Back, list[Atom]]:
+        back = _Back(scan, joint, again)
+        back.env |= {joint.seeds[i]: seed for i, seed in seeds.items()}
+        with binding(back.builder) as inner:
+            new = [back.value(inner, joint.found[i], seeds[i].type) for i in floats]
+            new += [back.added(inner, total, joint.found[i]) for total, i in zip(totals, sums, strict=True)]
+            new += [back.value(inner, joint.found[i], scan.body.inputs[i].type) for i in rows]
+        return back, new
+
+    back, new = body(set())
+    if cheap := back.cheap():
+        back, new = body(cheap)
     later = [i for i in given if i >= scan.carries]
     starts = [*(_or_zeros(gs[i], seeds[i].type) for i in floats), *(zeros(v.type) for v in totals)]
     moved = [*back.operands(rows=True), *_stacks(scan, back.kept), *(_or_zeros(gs[i], seeds[i].type) for i in later)]
@@ -134,9 +142,11 @@ class _Back:
 
     `kept` maps the body's values that the forward loop has to stack to the inputs that they become, `used`
     likewise the atoms that stand for rows and captures; `env` maps the joint graph's atoms to this body's.
+    Values in `again` are made again.
     """
 
-    def __init__(self, scan: _Scan, joint: _Joint) -> None:
+    def __init__(self, scan: _Scan, joint: _Joint, again: set[Var]) -> None:
+        self.again = again
         self.builder = Builder(f"{scan.body.name}_back")
         self.makers = {out: eqn for eqn in joint.eqns for out in eqn.outs}
         self.env: dict[Var, Atom] = {}
@@ -197,9 +207,21 @@ class _Back:
         parts = (Tensor(a.type, atom=a, scope=inner) for a in (total, part))
         return inner.atom(apply("add", *parts))
 
+    def cheap(self) -> set[Var]:
+        """The kept values that one operation makes of others that are there: those need not be stacked."""
+        kept = dict.fromkeys(atom for atom, var in self.forward.items() if var in self.kept)
+        found: set[Var] = set()
+        for atom in kept:
+            eqn = self.makers.get(atom)
+            if eqn is not None and eqn.prim.kind == "elementwise" and eqn.prim.flops <= 1:
+                there = (isinstance(a, Lit) or a in self.around or (a in kept and a not in found) for a in eqn.ins)
+                if all(there):
+                    found.add(atom)
+        return found
+
     def _is_kept(self, var: Var) -> bool:
         """Whether a value comes from the forward loop."""
-        if var in self.late or var not in self.forward or var in self.fixed:
+        if var in self.late or var not in self.forward or var in self.fixed or var in self.again:
             return False
         return var not in self.makers or self.makers[var].prim.kind not in MADE_AGAIN
 

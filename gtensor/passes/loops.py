@@ -90,7 +90,7 @@ def _pruned(eqn: Eqn, used: object) -> Eqn:
         if not more:
             break
         live |= more
-    kept_ins = [i for i, var in enumerate(body.inputs) if i in live or (i >= carries and var in needed)]
+    kept_ins = [i for i, var in enumerate(body.inputs) if (i in live if i < carries else var in needed)]
     if len(live) == len(eqn.outs) and len(kept_ins) == len(body.inputs):
         return eqn
     kept_outs = sorted(live)

@@ -1,7 +1,8 @@
 """Short spellings for programs written by hand in tests.
 
 `make` wraps buffers and steps into a Program whose arrays are its buffers; `load`, `store` and `sums`
-take strides in order; `body`, `two` and `gemm` make whole programs of one step. Nothing is checked here:
+take strides in order; `body`, `two` and `gemm` make whole programs of one step, `piece`, `copy` and `plus`
+what loops consist of. Nothing is checked here:
 the tests of the check build unlawful programs with it.
 """
 
@@ -134,3 +135,24 @@ DONATED = (state("w", (4, 8)), inp("g", (4, 8)), out("w_new", (4, 8), -1, alias=
 def checks(name, index="idx"):
     """A step that can fail."""
     return kernel(name, (4,), load("i", index, 1, dtype="i64"), Check("i", 0, 4, 0))
+
+
+ROWS = (3, 8)
+
+
+def piece(name, outer, shape=ROWS, dtype="f32") -> Buffer:
+    """A slice."""
+    return Buffer(name, dtype, shape, "slice", alias=outer)
+
+
+def copy(name, source, target, space=ROWS):
+    """target = source."""
+    strides = (space[1], 1) if len(space) == 2 else (1,)
+    return kernel(name, space, load("a", source, *strides), store(target, "a", *strides))
+
+
+def plus(name, one, other, target, space=ROWS):
+    """target = one + other."""
+    strides = (space[1], 1) if len(space) == 2 else (1,)
+    body = load("a", one, *strides), load("b", other, *strides), add("c", "a", "b"), store(target, "c", *strides)
+    return kernel(name, space, *body)

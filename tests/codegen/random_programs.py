@@ -3,7 +3,7 @@
 Every kind of step occurs: elementwise kernels with broadcast, transposed and reversed reads, row kernels
 with phases and row buffers, sums over any axes, products with epilogues, pieces of a concatenation,
 gathers and scatter-adds with checks before them or among their own statements, loops over any of these,
-with carries and slices, and loops inside loops. Values become outputs,
+with carries, slices and guards, and loops inside loops. Values become outputs,
 some of them over an input or a state leaf of their type, so that donation is met in all its forms.
 Templates are those of `run_program.FUNCTIONS`, so a program can be executed in Python and in C.
 """
@@ -28,6 +28,7 @@ from gtensor.codegen.program import (
     Dim,
     Extent,
     Gemm,
+    Guard,
     Load,
     Phase,
     Program,
@@ -348,8 +349,14 @@ def loop(b: Builder) -> None:
     ]
     b.steps, b.depth = [], b.depth + 1
     before = set(b.buffers)
-    for maker in b.draw(st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3)):
-        maker(b)
+    makers = b.draw(st.lists(st.sampled_from(MAKERS), min_size=1, max_size=3))
+    guarded = b.choose([None, None, *range(len(makers) + 1)])
+    for number, maker in enumerate([*makers, None]):
+        if number == guarded:
+            rows.append(_sliced(b, b.new("b1", (count,), "input", "flags")))
+            b.steps.append(Guard(b.name("guard"), rows[-1].name))
+        if maker:
+            maker(b)
     made = [v for v in b.values() if v.name not in before and v.role == "work"]
     pairs = []
     for read in carried:
@@ -361,7 +368,8 @@ def loop(b: Builder) -> None:
             made.append(written)
         pairs.append((read.name, written.name))
     stacked = []
-    for value in b.draw(st.lists(st.sampled_from(made), max_size=2)) if made else ():
+    stored = [*made, *carried] if guarded is None else []
+    for value in b.draw(st.lists(st.sampled_from(stored), max_size=2)) if stored else ():
         if sum(isinstance(n, Dim) for n in (count, *value.shape)) > 1:
             continue
         stacked.append(b.new(value.dtype, (count, *value.shape), hint="ys"))

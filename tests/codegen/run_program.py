@@ -25,6 +25,7 @@ from gtensor.codegen.program import (
     Check,
     Counter,
     Gemm,
+    Guard,
     Load,
     Program,
     Reduce,
@@ -54,6 +55,10 @@ class Failed(Exception):
     """A Check failed; the arguments are its equation and the value."""
 
 
+class Left(Exception):
+    """A guard does not hold: the loop around it ends."""
+
+
 class Run:
     """One execution. `memory` maps each buffer to a flat array; `dims` are the run-time extents."""
 
@@ -70,6 +75,10 @@ class Run:
         for step in steps:
             if isinstance(step, Repeat):
                 self.trips(step)
+                continue
+            if isinstance(step, Guard):
+                if not self.memory[step.flag][0]:
+                    raise Left
                 continue
             self.sums = {a.buffer: self.memory[a.scratch or a.buffer] for a in step.accumulators}
             for a in step.accumulators:
@@ -88,7 +97,10 @@ class Run:
                 size = int(np.prod([at(n, self.point) for n in buffer.shape]))
                 self.memory[name] = self.memory[buffer.alias][t * size : (t + 1) * size]
                 assert len(self.memory[name]) == size, name
-            self.steps(loop.steps)
+            try:
+                self.steps(loop.steps)
+            except Left:
+                break
             after = [(read, self.memory[written].copy()) for read, written in loop.carries]
             for read, values in after:
                 self.memory[read][: len(values)] = values
@@ -203,6 +215,8 @@ def sample(program: Program, seed: int) -> dict[str, np.ndarray]:
             count = int(np.prod([upper(n) for n in buffer.shape]))
             whole = np.where(random.random(count) < 0.04, 3, random.integers(0, 3, count))
             found[buffer.name] = whole.astype(NUMPY[buffer.dtype])
+            if buffer.dtype == "b1":
+                found[buffer.name] = (whole > 0).astype(np.uint8)
             if buffer.dtype in ("f32", "f64"):
                 found[buffer.name] += random.random(count).astype(NUMPY[buffer.dtype])
     return found

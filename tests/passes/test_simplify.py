@@ -26,7 +26,7 @@ F3 = gt.spec((3,))
 
 
 def test_every_pass_has_its_own_name_and_a_reason():
-    assert [p.name for p in PASSES] == ["cut", "views", "gemm", "algebra", "dce"]
+    assert [p.name for p in PASSES] == ["loops", "inline", "cut", "split", "hoist", "views", "gemm", "algebra", "dce"]
     assert all(p.run.__name__ == p.name and p.why and p.run.__doc__ for p in PASSES)
 
 
@@ -100,7 +100,10 @@ def test_passes_can_be_left_out():
 
 
 def test_an_unknown_pass_to_skip_is_refused():
-    with pytest.raises(OptionError, match=r"(?s)there is no pass 'fold' to skip.*cut, views, gemm, algebra, dce"):
+    with pytest.raises(
+        OptionError,
+        match=r"(?s)there is no pass 'fold' to skip.*loops, inline, cut, split, hoist, views, gemm, algebra, dce",
+    ):
         simplify(gt.trace(model, F3, F3), skip=("views", "fold"))
 
 
