@@ -66,7 +66,7 @@ def main(quick=False):
     kept = 1 - train.evaluate(x_held) / float(variance)
     spectrum = np.linalg.svd(x - x.mean(axis=0), compute_uv=False) ** 2
     linear = float(spectrum[:2].sum() / spectrum.sum())
-    print(f"variance kept by two numbers: {kept:.1%}; by two principal components: {linear:.1%}")
+    print(f"variance kept by two numbers: {kept:.2%}; by two principal components: {linear:.2%}")
     print(draw(x_held[0], reconstruct(train.params, x_held[0]).numpy()))
     return {"kept": kept, "linear": linear}
 
