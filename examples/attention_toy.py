@@ -15,10 +15,8 @@ SYMBOLS, DIGITS, WIDTH = 8, 10, 32
 
 
 def init(key):
-    shapes = {
-        "symbol": (SYMBOLS, WIDTH), "digit": (DIGITS, WIDTH),
-        "q": (WIDTH, WIDTH), "k": (WIDTH, WIDTH), "v": (WIDTH, WIDTH), "out": (WIDTH, DIGITS),
-    }  # fmt: skip
+    shapes = {"symbol": (SYMBOLS, WIDTH), "digit": (DIGITS, WIDTH), "out": (WIDTH, DIGITS)}
+    shapes |= dict.fromkeys("qkv", (WIDTH, WIDTH))
     keys = gt.random.split(key, len(shapes))
     glorot = gt.nn.initializers.glorot_normal
     return {name: glorot(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=True)}

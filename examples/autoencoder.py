@@ -52,8 +52,9 @@ def spots(count, seed):
 
 def draw(*pictures):
     """Pictures side by side, in characters."""
-    shades = [np.clip(picture.reshape(SIDE, SIDE) * 9, 0, 9).astype(int) for picture in pictures]
-    return "\n".join("    ".join("".join(" .:-=+*#%@"[v] * 2 for v in row) for row in rows) for rows in zip(*shades))
+    levels = np.concatenate([picture.reshape(SIDE, SIDE) for picture in pictures], axis=1)
+    shades = np.clip(9 * levels, 0, 9).astype(int)
+    return "\n".join("".join(2 * " .:-=+*#%@"[shade] for shade in row) for row in shades)
 
 
 def main(quick=False):
@@ -65,7 +66,7 @@ def main(quick=False):
     kept = 1 - train.evaluate(x_held) / float(variance)
     spectrum = np.linalg.svd(x - x.mean(axis=0), compute_uv=False) ** 2
     linear = float(spectrum[:2].sum() / spectrum.sum())
-    print(f"variance kept by two numbers: {kept:.1%}; by two principal components: {linear:.1%}")
+    print(f"variance kept by two numbers: {kept:.2%}; by two principal components: {linear:.2%}")
     print(draw(x_held[0], reconstruct(train.params, x_held[0]).numpy()))
     return {"kept": kept, "linear": linear}
 

@@ -45,7 +45,7 @@ def main(quick=False):
 
     policy = gt.softmax(play.state["preferences"]).numpy()
     first, last = float(rewards[:PULLS].mean()), float(rewards[-PULLS:].mean())
-    print(f"mean reward of {PULLS} pulls: {first:.2f} at first, {last:.2f} at last; the best arm gives {CHANCES.max():.2f}")
+    print(f"mean reward of {PULLS} pulls: {first:.2f} at first, {last:.2f} at last")
     print("chances of the arms  " + " ".join(f"{p:.2f}" for p in CHANCES))
     print("learned policy       " + " ".join(f"{p:.2f}" for p in policy))
     return {"first": first, "last": last, "best": float(policy[CHANCES.argmax()])}

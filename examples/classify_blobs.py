@@ -1,8 +1,8 @@
 """A classifier tells three clouds of points apart by cross-entropy.
 
 Labels are integers. A second function, compiled over the same parameters, predicts the class of any number of
-points, and the accuracy is taken on points that were held out. Beside it stands the accuracy of the best possible classifier, which
-knows the clouds: they overlap, so nobody gets them all.
+points, and the accuracy is taken on points that were held out. Beside it stands the accuracy of the best possible
+classifier, which knows the clouds: they overlap, so nobody gets them all.
 """
 
 import argparse

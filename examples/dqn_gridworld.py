@@ -39,7 +39,7 @@ class Grid:
     def step(self, action):
         """(observation, reward, whether the goal is reached)."""
         to = self.at + MOVES[action]
-        if 0 <= to.min() and to.max() < 5 and MAZE[to[0]][to[1]] != "#":
+        if to.min() >= 0 and to.max() < 5 and MAZE[to[0]][to[1]] != "#":
             self.at = to
         done = MAZE[self.at[0]][self.at[1]] == "G"
         return self.observe(), 1.0 if done else -0.04, done
@@ -107,8 +107,8 @@ def main(quick=False):
                 column[count % MEMORY] = value
             seen, count = then, count + 1
             if count >= 10 * BATCH:
-                rows = rng.integers(min(count, MEMORY), size=BATCH)
-                learn(*(column[rows] for column in memory.values()))
+                picked = rng.integers(min(count, MEMORY), size=BATCH)
+                learn(*(column[picked] for column in memory.values()))
             if done:
                 break
 
@@ -117,7 +117,7 @@ def main(quick=False):
         "".join("o" if (r, c) in places and cell == "." else cell for c, cell in enumerate(row))
         for r, row in enumerate(MAZE)
     ))  # fmt: skip
-    print(f"the greedy policy takes {len(places) - 1} steps, the shortest way has {SHORTEST}; {count} steps of learning")
+    print(f"the greedy policy takes {len(places) - 1} steps, the shortest way has {SHORTEST}; {count} steps to learn")
     return {"steps": len(places) - 1, "shortest": SHORTEST}
 
 

@@ -9,6 +9,7 @@ each of them has.
 """
 
 import argparse
+import functools
 
 import numpy as np
 
@@ -59,20 +60,16 @@ def main(quick=False):
     w, pre, target = (rng.standard_normal(shape, dtype=np.float32) / 2 for shape in [(8, 4), (16, 8), (16, 4)])
     errors = []
     for steps in (4, 12) if quick else (0, 1, 4, 12, 100):
-
-        def cut(w, pre, target, steps=steps):
-            return energy(w, pre, target, steps)
-
-        def whole(w, pre, target, steps=steps):
-            return energy_without_cuts(w, pre, target, steps)
-
+        cut, whole = (functools.partial(fn, steps=steps) for fn in (energy, energy_without_cuts))
         wanted = by_hand(w, pre, target, steps)
         local, through = (gt.compile(gt.grad(fn))(w, pre, target).numpy() for fn in (cut, whole))
-        errors.append(float(np.abs(local - wanted).max() / np.abs(wanted).max()))
-        print(f"K = {steps:3}: with the cuts {errors[-1]:.0e} from the formula, without {np.abs(through - wanted).max():.2f}")
+        with_cuts, without = (float(np.abs(g - wanted).max() / np.abs(wanted).max()) for g in (local, through))
+        errors.append(with_cuts)
+        print(f"K = {steps:3}: with the cuts {with_cuts:.0e} from the formula, without {without:.2f}")
     counts = loops(cut, w, pre, target), loops(whole, w, pre, target)
-    print("loops in the gradient: {} with the cuts, {} without\n".format(*counts))
-    print(gt.explain_grad(cut, w, pre, target)["w"], gt.explain_grad(whole, w, pre, target)["w"], sep="\n\n")
+    print(f"loops in the gradient: {counts[0]} with the cuts, {counts[1]} without")
+    print("\nwith the cuts", gt.explain_grad(cut, w, pre, target)["w"], sep="\n")
+    print("\nwithout", gt.explain_grad(whole, w, pre, target)["w"], sep="\n")
     return {"error": max(errors), "loops": counts}
 
 

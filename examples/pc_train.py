@@ -14,13 +14,14 @@ from tqdm import trange
 import gtensor as gt
 
 BATCH, HIDDEN, STEPS = 50, 32, 20
-SETTLE, RATE = 0.2, 0.05
+SETTLE, RATE = 0.05, 0.2
 
 
 def init(key):
     first, second = gt.random.split(key)
     glorot = gt.nn.initializers.glorot_normal
-    return {"w1": glorot(first, (2, HIDDEN)), "b1": gt.zeros(HIDDEN), "w2": glorot(second, (HIDDEN, 1)), "b2": gt.zeros(1)}
+    w1, w2 = glorot(first, (2, HIDDEN)), glorot(second, (HIDDEN, 1))
+    return {"w1": w1, "b1": gt.zeros(HIDDEN), "w2": w2, "b2": gt.zeros(1)}
 
 
 def predict(params, below):
@@ -45,8 +46,8 @@ def learn(params, x, label):
     above = label - score(params, hidden)
     below = (hidden - expected) * (1 - expected * expected)
     return {
-        "w1": params["w1"] + RATE * (x.T @ below) / BATCH * HIDDEN,
-        "b1": params["b1"] + RATE * gt.mean(below, axis=0) * HIDDEN,
+        "w1": params["w1"] + RATE * (x.T @ below) / BATCH,
+        "b1": params["b1"] + RATE * gt.mean(below, axis=0),
         "w2": params["w2"] + RATE * (hidden.T @ above) / BATCH,
         "b2": params["b2"] + RATE * gt.mean(above, axis=0),
     }, 0.5 * (gt.sum(above**2) + gt.sum((hidden - expected) ** 2)) / BATCH
@@ -66,7 +67,7 @@ def main(quick=False):
     x_held, label_held = rings(1000, seed=2)
     step = gt.Resident(learn, init(gt.random.key(0)), [gt.spec((BATCH, 2)), gt.spec((BATCH, 1))])
     rng, energies = np.random.default_rng(0), []
-    for _ in trange(20 if quick else 200, desc="epochs", disable=None):
+    for _ in trange(40 if quick else 200, desc="epochs", disable=None):
         for rows in rng.permutation(len(x)).reshape(-1, BATCH):
             energies.append(float(step(x[rows], label[rows])))
 

@@ -15,7 +15,8 @@ WINDOW, SIZE, WIDTH = 8, 4, 16
 
 
 def init(key):
-    shapes = {"embed": (SIZE, WIDTH), "q": (WIDTH, WIDTH), "k": (WIDTH, WIDTH), "v": (WIDTH, WIDTH), "out": (WIDTH, SIZE)}
+    square = (WIDTH, WIDTH)
+    shapes = {"embed": (SIZE, WIDTH), "q": square, "k": square, "v": square, "out": (WIDTH, SIZE)}
     keys = gt.random.split(key, len(shapes))
     glorot = gt.nn.initializers.glorot_normal
     return {name: glorot(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=True)}
