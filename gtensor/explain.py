@@ -33,7 +33,7 @@ class Step:
 class Flow:
     """How a gradient reaches a parameter: `paths` counts the ways, `steps` are their lines from parameter to loss.
 
-    `cuts` are lines at which further paths end, from which the loss could have been reached.
+    `cuts` are lines at which further paths end, the first cut of each, where the loss depends on the value.
     """
 
     name: str
@@ -87,8 +87,8 @@ def explain_grad(fn: Callable[..., Any], *args: Any, has_aux: bool = False) -> E
     if len(outputs) != 1 or outputs[0].type.shape != ():
         raise GradError("explain_grad needs a scalar loss", hint="return (loss, aux) with has_aux=True")
     count = 0 if structure is None else len(tree.paths(structure))
-    reaching = _reaching(graph, outputs)
-    return Explanation(tuple(_flow(graph, var, outputs, reaching) for var in graph.inputs[:count]))
+    open_, seen = (_reaching(graph, outputs, through) for through in (_passes, lambda eqn: True))
+    return Explanation(tuple(_flow(graph, var, outputs, open_, seen) for var in graph.inputs[:count]))
 
 
 def _passes(eqn: Eqn) -> bool:
@@ -96,30 +96,33 @@ def _passes(eqn: Eqn) -> bool:
     return not eqn.prim.zero and eqn.prim.kind != "effect"
 
 
-def _reaching(graph: Graph, outputs: Iterable[Any]) -> set[Any]:
-    """The values from which the loss can be reached through operations that pass derivatives."""
+def _reaching(graph: Graph, outputs: Iterable[Any], through: Callable[[Eqn], bool]) -> set[Any]:
+    """The values from which the loss can be reached through such operations."""
     reaching = set(outputs)
     for eqn in reversed(graph.eqns):
-        if _passes(eqn) and not reaching.isdisjoint(eqn.outs):
+        if through(eqn) and not reaching.isdisjoint(eqn.outs):
             reaching.update(eqn.ins)
     return reaching
 
 
-def _flow(graph: Graph, var: Var, outputs: tuple[Any, ...], reaching: set[Any]) -> Flow:
-    """Paths are counted forwards: those to a value are those to the operands of its equation."""
+def _flow(graph: Graph, var: Var, outputs: tuple[Any, ...], reaching: set[Any], seen: set[Any]) -> Flow:
+    """Paths are counted forwards: those to a value are those to the operands of its equation.
+
+    `reaching` are values whose gradient the loss has, `seen` those that the loss depends on at all.
+    """
     paths: dict[Any, int] = {var: 1}
     on_path: list[Eqn] = []
     cuts: list[Eqn] = []
     for eqn in graph.eqns:
         arriving = sum(paths.get(atom, 0) for atom in eqn.ins if isinstance(atom, Var))
-        if not arriving or not reaching.intersection(eqn.outs):
+        if not arriving or seen.isdisjoint(eqn.outs):
             continue
-        if _passes(eqn):
-            floats = [out for out in eqn.outs if out.type.dtype.floating]
-            paths.update((out, arriving) for out in floats)
-            on_path.append(eqn)
-        else:
+        if not _passes(eqn):
             cuts.append(eqn)
+            continue
+        paths.update((out, arriving) for out in eqn.outs if out.type.dtype.floating)
+        if not reaching.isdisjoint(eqn.outs):
+            on_path.append(eqn)
     name = var.hint or "argument"
     found = paths.get(outputs[0], 0)
     return Flow(name, found, _steps(on_path) if found else (), _steps(cuts))

@@ -50,6 +50,15 @@ def test_paths_are_counted_where_they_fan_out():
     assert gt.explain_grad(loss, gt.spec((3,)))["w"].paths == 6
 
 
+def test_of_two_cuts_in_a_row_the_first_is_named():
+    def loss(w, x):
+        relaxed = gt.tanh(x @ gt.stop_gradient(w))
+        return gt.sum(gt.stop_gradient(relaxed) - gt.tanh(x @ w))
+
+    flow = gt.explain_grad(loss, gt.spec((3, 3)), gt.spec((2, 3)))["w"]
+    assert flow.paths == 1 and len(flow.cuts) == 1 and "relaxed" in flow.cuts[0].source.text
+
+
 def test_no_path_means_a_gradient_of_zero():
     arrays = {name: np.ones(spec.type.shape, np.float32) for name, spec in PARAMS.items()}
     gradients = gt.grad(energy)(arrays, np.ones((4, 2), np.float32), np.ones((4, 1), np.float32))
