@@ -129,8 +129,8 @@ def touches(step: Step) -> Touches:
         side.setdefault(use.access.buffer, []).append(use)
     found.keeps = {a.buffer for a in step.accumulators if a.start == "keep"}
     found.scratch = {a.scratch for a in step.accumulators if a.scratch}
-    if isinstance(step, Gemm) and step.scratch:
-        found.scratch.add(step.scratch)
+    if isinstance(step, Gemm):
+        found.scratch.update(step.memory)
     found.fails = any(isinstance(stmt, Check) for stmts, *_ in statements(step) for stmt in stmts)
     return found
 
