@@ -160,8 +160,8 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
         side.setdefault(name, []).append(use if name == use.access.buffer else use._replace(kind="trip"))
     found.keeps = {home(a.buffer, table) for a in step.accumulators if a.start == "keep"}
     found.scratch = {a.scratch for a in step.accumulators if a.scratch}
-    if isinstance(step, Gemm) and step.scratch:
-        found.scratch.add(step.scratch)
+    if isinstance(step, Gemm):
+        found.scratch.update(step.memory)
     found.fails = any(isinstance(stmt, Check) for stmts, *_ in statements(step) for stmt in stmts)
     return found
 

@@ -86,8 +86,8 @@ class Body:
     """The statements of one kernel under way.
 
     `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
-    it opens loops; `lanes` is set while statements are written for vectors, and `wide` once they were. `tiles`,
-    `choices` and `rests` are what `tiles.families` has to write for it.
+    it opens loops; `lanes` is set while statements are written for vectors, and `wide` once they were. `packs` says
+    that gt_pack.h is called; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it.
     """
 
     def __init__(

@@ -179,8 +179,9 @@ class _Step:
         self.stmt = None
         if not self.stores and not self.sums:
             raise self.fail("has an epilogue that stores nothing")
+        for name in gemm.memory:
+            self.scratch_buffer(name, gemm.dtype)
         if gemm.scratch is not None:
-            self.scratch_buffer(gemm.scratch, gemm.dtype)
             shape = self.state.table[gemm.scratch].shape
             if prod(map(upper, shape)) < upper(gemm.m) * upper(gemm.n):
                 raise self.fail(f"the scratch {gemm.scratch!r} of shape {show_shape(shape)} is too small")
@@ -367,7 +368,7 @@ class _Step:
     def sum_targets(self) -> None:
         """The declared accumulators."""
         table, scratch = self.state.table, [a.scratch for a in self.step.accumulators if a.scratch]
-        scratch += [self.step.scratch] if isinstance(self.step, Gemm) and self.step.scratch else []
+        scratch += self.step.memory if isinstance(self.step, Gemm) else ()
         if len(set(scratch)) < len(scratch) or len(self.accumulators) < len(self.step.accumulators):
             raise self.fail("declares an accumulator or its scratch twice")
         for name, declared in self.accumulators.items():

@@ -86,11 +86,17 @@ def gemm_axes(gemm: Gemm) -> Gemm:
 def gemm_statements(gemm: Gemm, same: Same) -> Gemm:
     """The product with a swept epilogue, without terms that add nothing; likewise where it has no elements."""
     if 0 in (*gemm.batch, gemm.m, gemm.n):
-        return replace(gemm, batch=(), m=0, n=0, terms=(), epilogue=())
+        return _without_terms(replace(gemm, batch=(), m=0, n=0, epilogue=()))
     body, _ = _needed(_once(gemm.epilogue, _Known({}, {}), same), set(), set())
     used = any(gemm.acc in reads(stmt) for stmt in body)
+    gemm = replace(gemm, epilogue=tuple(body))
     terms = tuple(term for term in gemm.terms if term.k != 0 and used)
-    return replace(gemm, epilogue=tuple(body), terms=terms)
+    return replace(gemm, terms=terms) if terms else _without_terms(gemm)
+
+
+def _without_terms(gemm: Gemm) -> Gemm:
+    """A sum of nothing, which needs no memory."""
+    return replace(gemm, terms=(), scratch=None, packed_a=None, packed_b=None)
 
 
 def _without_axis(gemm: Gemm, axis: int, m: Extent) -> Gemm:

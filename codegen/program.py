@@ -192,8 +192,9 @@ class Gemm:
     The epilogue is a list of statements over the space (batch…, m, n) in which the variable `acc`
     (of `dtype`) is the finished sum; it holds at least one Store or Accumulate. Strides of 1 along k
     or m / n say which operand is transposed. Each element is one chain in k order, term after term.
-    `gemm.prepare` sets `route` to `tile` (our register tiles) or `blas`, and `scratch` where BLAS has to
-    write one product of (m, n) aside before the epilogue reads it.
+    `gemm.prepare` sets `route` to `tile` (our register tiles) or `blas`, `scratch` where one product of
+    (m, n) lies aside before the epilogue reads it, and `packed_a` and `packed_b` where operands are copied
+    into panels first.
     """
 
     name: str
@@ -208,6 +209,13 @@ class Gemm:
     scratch: str | None = None
     comment: tuple[str, ...] = ()
     route: str = "tile"
+    packed_a: str | None = None
+    packed_b: str | None = None
+
+    @property
+    def memory(self) -> tuple[str, ...]:
+        """The buffers that hold nothing before and after the product."""
+        return tuple(name for name in (self.scratch, self.packed_a, self.packed_b) if name)
 
 
 @dataclass(frozen=True)

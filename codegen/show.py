@@ -163,7 +163,7 @@ def _gemm(gemm: Gemm) -> list[str]:
     space = (*gemm.batch, gemm.m, gemm.n)
     lines = [f"{gemm.name}: product over ({', '.join(map(show_extent, space))}) by {gemm.route}"]
     lines += [f"  {_accumulator(a)}" for a in gemm.accumulators]
-    lines += [f"  scratch {gemm.scratch}"] if gemm.scratch else []
+    lines += [f"  scratch {name}" for name in gemm.memory]
     loops = ", ".join(f"{c} < {show_extent(n)}" for c, n in zip((*outer, "m", "n"), space, strict=True))
     lines.append(f"  for {loops}:")
     for number, term in enumerate(gemm.terms):

@@ -79,8 +79,8 @@ def touched(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bo
         for term in step.terms:
             yield term.a.buffer, False
             yield term.b.buffer, False
-        if step.scratch:
-            yield step.scratch, True
+        for name in step.memory:
+            yield name, True
     for stmt in statements(step):
         if isinstance(stmt, Load):
             yield stmt.access.buffer, False
@@ -152,8 +152,9 @@ class _Key:
         shape: Hashable
         if isinstance(step, Gemm):
             terms = tuple((self._access(t.a), self._access(t.b), t.k) for t in step.terms)
-            scratch = self._where[step.scratch] if step.scratch else None
-            shape = (step.dtype, step.batch, step.m, step.n, terms, step.route, scratch)
+            own = (step.scratch, step.packed_a, step.packed_b)
+            memory = tuple(self._where[name] if name else None for name in own)
+            shape = (step.dtype, step.batch, step.m, step.n, terms, step.route, memory)
             self._vars[step.acc] = 0
             body: Hashable = self._all(step.epilogue)
         else:

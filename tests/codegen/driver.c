@@ -1,6 +1,6 @@
 /* Runs a model, one call or a loop over batches, on memory of exactly the size that its description asks
  * for: what it reads or writes outside is seen by a sanitizer. Arrays without bytes are NULL, memory starts
- * as 0xA5, a call gets no BLAS table but with -DWITH_BLAS a plain one.
+ * as FILL (0xA5), a call gets no BLAS table but with -DWITH_BLAS a plain one.
  *
  * stdin, int64 each: dims; steps (-1: one call), batch, first; the number of rows (-1: none), and the rows;
  * then for each input its bytes, whether it is batched, and the data; the bytes of the state, and the state.
@@ -12,13 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef FILL
+#define FILL 0xA5
+#endif
+
 static void *room(int64_t bytes)
 {
     void *p = NULL;
     if (bytes && posix_memalign(&p, 64, (size_t)bytes))
         exit(3);
     if (bytes)
-        memset(p, 0xA5, (size_t)bytes);
+        memset(p, FILL, (size_t)bytes);
     return p;
 }
 
