@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .contender import Run
+from .contender import Run, Unsupported
 
 f32 = np.float32
 
@@ -169,4 +169,6 @@ MODES = ("hand",)
 
 
 def build(name, mode, params, data, opt):
+    if name not in STEPS:
+        raise Unsupported("no derivative written by hand")
     return Run(STEPS[name](params, data, UPDATES[opt["kind"]](params, opt)))
