@@ -42,8 +42,8 @@ def hoist(graph: Graph) -> Graph:
         return graph
 
     def rewrite(builder: Builder, eqn: Eqn, ins: list[Atom]) -> Sequence[Atom] | None:
-        if eqn.prim.name != "scan":
-            return None
+        if eqn.prim.name != "scan" or eqn.params["length"] == 0:
+            return None  # without steps nothing is done, and nothing can fail
         loop = _Loop(eqn)
         if not loop.early and not loop.late:
             return None
