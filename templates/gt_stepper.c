@@ -4,7 +4,9 @@
  * not looked at: they are there to be kept alive.
  *
  * A Guard is a lock for `with`. It costs next to nothing while it is free; who finds it taken sleeps and looks again,
- * and is counted in `waiting` meanwhile. In a child after fork it is free, whatever thread of the parent held it.
+ * and is counted in `waiting` meanwhile. Who comes while others wait lets them have it first: a thread that does
+ * nothing but steps would be back before they wake. In a child after fork it is free and nobody waits, whatever the
+ * threads of the parent did.
  *
  * A Stepper belongs to a gt_frame whose other arguments are bound. Called with arrays, it checks that each has the
  * expected dtype (the same object) and shape, is C-contiguous and aligned and lies outside the state, points the
@@ -37,8 +39,19 @@ static void after_fork(void) { mark += 2; }
 typedef struct {
     PyObject_HEAD
     uint32_t taken;
-    uint32_t waiting; /* threads in `guard_take` that found it taken */
+    uint64_t waiting; /* how many threads in `guard_take` found it taken; above that, the mark of their process */
 } Guard;
+
+static uint32_t waiters(uint64_t waiting) { return (uint32_t)(waiting >> 32) == mark ? (uint32_t)waiting : 0; }
+
+static uint32_t guard_waiters(const Guard *self) { return waiters(__atomic_load_n(&self->waiting, __ATOMIC_RELAXED)); }
+
+static void guard_count(Guard *self, uint32_t change) {
+    uint64_t seen = __atomic_load_n(&self->waiting, __ATOMIC_RELAXED), then;
+    do
+        then = (uint64_t)mark << 32 | (uint32_t)(waiters(seen) + change);
+    while (!__atomic_compare_exchange_n(&self->waiting, &seen, then, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+}
 
 static int guard_try(Guard *self) {
     uint32_t seen = __atomic_load_n(&self->taken, __ATOMIC_RELAXED);
@@ -49,22 +62,37 @@ static int guard_try(Guard *self) {
 
 static void guard_free(Guard *self) { __atomic_store_n(&self->taken, 0, __ATOMIC_RELEASE); }
 
+/* Sleep until it is free and take it, looking 300 times, which is some 30 ms; whether it was had. */
+static int guard_wait(Guard *self) {
+    struct timespec pause = {0, 2000};
+    for (int look = 0; look < 300; look++) {
+        nanosleep(&pause, NULL);
+        if (guard_try(self))
+            return 1;
+        if (pause.tv_nsec < 50000)
+            pause.tv_nsec *= 2;
+    }
+    return 0;
+}
+
 /* Wait until it is free and take it; -1 with an exception set if a signal handler raised one. */
 static int guard_take(Guard *self) {
-    struct timespec pause = {0, 2000};
-    int raised = 0;
-    if (guard_try(self))
+    const struct timespec give_way = {0, 1000000};
+    int others = guard_waiters(self) > 0, taken = 0, raised = 0;
+    if (!others && guard_try(self))
         return 0;
-    __atomic_add_fetch(&self->waiting, 1, __ATOMIC_RELAXED);
-    do {
-        Py_BEGIN_ALLOW_THREADS
-        nanosleep(&pause, NULL);
+    guard_count(self, 1);
+    while (!taken && raised == 0) {
+        Py_BEGIN_ALLOW_THREADS /* also while it tries: to wait for the GIL between two looks is to miss the moment */
+        if (others)
+            nanosleep(&give_way, NULL);
+        taken = guard_wait(self);
         Py_END_ALLOW_THREADS
-        if (pause.tv_nsec < 500000)
-            pause.tv_nsec *= 2;
-        raised = PyErr_CheckSignals();
-    } while (raised == 0 && !guard_try(self));
-    __atomic_sub_fetch(&self->waiting, 1, __ATOMIC_RELAXED);
+        others = 0;
+        if (!taken)
+            raised = PyErr_CheckSignals();
+    }
+    guard_count(self, (uint32_t)-1);
     return raised;
 }
 
@@ -92,7 +120,7 @@ static PyObject *guard_release(Guard *self, PyObject *Py_UNUSED(none)) {
 }
 
 static PyObject *guard_waiting(Guard *self, void *Py_UNUSED(closure)) {
-    return PyLong_FromUnsignedLong(__atomic_load_n(&self->waiting, __ATOMIC_RELAXED));
+    return PyLong_FromUnsignedLong(guard_waiters(self));
 }
 
 static void guard_dealloc(PyObject *self) {
@@ -266,7 +294,7 @@ static int run(Stepper *self, const Py_buffer *views, double *loss) {
     const void **in = (const void **)frame->args.in, *read[MAX_ARRAYS];
     void **out = (void **)frame->args.out, *written[MAX_ARRAYS];
     int32_t status;
-    if (!guard_try(self->guard))
+    if (guard_waiters(self->guard) > 0 || !guard_try(self->guard))
         return 0;
     for (Py_ssize_t k = 0; k < self->n_inputs; k++) {
         read[k] = in[self->inputs[k].slot];

@@ -437,6 +437,29 @@ def test_a_guard_is_taken_once(bridge):
         assert not guard.acquire(False)
 
 
+def test_who_waits_for_a_guard_gets_it_from_a_thread_that_takes_it_again_at_once(bridge):
+    """A thread that trains without a pause has the guard nearly always; the others must come to their turn."""
+    if bridge.mode != "api":
+        return  # a lock of the standard library, which promises nothing
+    guard, stop = bridge.guard(), threading.Event()
+
+    def trains():
+        while not stop.is_set():
+            with guard:
+                time.sleep(0.0002)
+
+    threads = [threading.Thread(target=trains) for _ in "ab"]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        with guard:
+            pass
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert guard.waiting == 0
+
+
 def test_who_waits_for_a_guard_can_be_interrupted(library):
     if library.bridge.mode == "abi":
         return
