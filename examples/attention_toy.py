@@ -56,14 +56,16 @@ def main(quick=False):
     history = train.fit(*data, epochs=10 if quick else 50, seed=0)
 
     accuracy = float(np.mean(answer(train.params, *held_out).numpy().argmax(axis=1) == wanted))
-    symbols, digits, question = (column[:1] for column in held_out)
-    query, keys, _ = parts(train.params, symbols, digits, question)
-    looks = gt.softmax(query @ gt.matrix_transpose(keys) / WIDTH**0.5)[0, 0].numpy()
+    symbols, digits, question = held_out
+    query, keys, _ = parts(train.params, *held_out)
+    looks = gt.softmax(query @ gt.matrix_transpose(keys) / WIDTH**0.5)[:, 0].numpy()
+    right = float(looks[symbols == question].mean())
     print(f"cross-entropy {history.losses[0]:.3f} -> {history.epochs[-1].loss:.4f}")
     print(f"accuracy on held-out lists: {accuracy:.1%}; guessing gives {1 / DIGITS:.0%}")
     print("pairs   " + "  ".join(f"{'ABCDEFGH'[s]}:{d}  " for s, d in zip(symbols[0], digits[0], strict=True)))
-    print("looks   " + "  ".join(f"{w:4.2f} " for w in looks) + f"   asked for {'ABCDEFGH'[question[0, 0]]}")
-    return {"accuracy": accuracy, "looks": float(looks[symbols[0] == question[0]][0])}
+    print("looks   " + "  ".join(f"{w:4.2f} " for w in looks[0]) + f"   asked for {'ABCDEFGH'[question[0, 0]]}")
+    print(f"weight of the right pair, mean of the held-out lists: {right:.2f}")
+    return {"accuracy": accuracy, "looks": right}
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import pytest
 from gtensor.codegen.check import check
 from gtensor.codegen.emit import emit
 from gtensor.codegen.errors import ProgramError
+from gtensor.codegen.gemm import BLAS_FROM
 from gtensor.codegen.program import Access, Accumulator, Check, Gemm, Repeat, Term
 from tests.codegen.by_hand import ROWS as H
 from tests.codegen.by_hand import (
@@ -152,7 +153,8 @@ def test_sums_begin_anew_in_each_trip():
 
 def test_products_with_memory_of_their_own():
     """Big enough for BLAS, with an epilogue: its scratch memory serves every trip."""
-    n = 300
+    n = 800
+    assert n**3 > BLAS_FROM
     buffers = [inp("x", (3, n, n)), inp("w", (n, n), 1), out("y", (3, n, n)), piece("x_t", "x", (n, n))]
     buffers.append(piece("y_t", "y", (n, n)))
     term = Term(Access("x_t", (n, 1)), Access("w", (n, 1)), n)

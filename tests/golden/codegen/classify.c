@@ -8,32 +8,20 @@
 /* A kernel is compiled by itself: inlined into its caller it would only take the compiler longer. */
 #define GT_KERNEL static __attribute__((noinline))
 
-/* tile = a @ b for 4 x 2 elements: each is one chain in the order of k. */
-static void gt_tile_f32_4x2(int64_t k, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk,
-                            float *tile)
-{
-    float c00 = 0, c01 = 0, c10 = 0, c11 = 0, c20 = 0, c21 = 0, c30 = 0, c31 = 0;
-    for (int64_t p = 0; p < k; ++p) {
-        const float *ap = a + ak * p, *bp = b + bk * p;
-        const float b0 = bp[0], b1 = bp[1];
-        float s;
-        s = ap[0], c00 = VFMA(s, b0, c00), c01 = VFMA(s, b1, c01);
-        s = ap[am], c10 = VFMA(s, b0, c10), c11 = VFMA(s, b1, c11);
-        s = ap[2 * am], c20 = VFMA(s, b0, c20), c21 = VFMA(s, b1, c21);
-        s = ap[3 * am], c30 = VFMA(s, b0, c30), c31 = VFMA(s, b1, c31);
-    }
-    tile[0] = c00; tile[1] = c01;
-    tile[4] = c10; tile[5] = c11;
-    tile[8] = c20; tile[9] = c21;
-    tile[12] = c30; tile[13] = c31;
-}
+/* A tile is compiled by itself: registers are there for its sums alone. */
+#define GT_TILE static __attribute__((noinline))
 
-/* tile = a @ b for 4 x 4 elements: each is one chain in the order of k. */
-static void gt_tile_f32_4x4(int64_t k, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk,
-                            float *tile)
+/* c = a @ b, or c += a @ b if there is more in c, for 4 x 4 elements: each is one chain in the order of k. */
+GT_TILE void gt_tile_f32_4x4(int64_t k, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk,
+                             int more, float *c, int64_t cm)
 {
     float c00 = 0, c01 = 0, c02 = 0, c03 = 0, c10 = 0, c11 = 0, c12 = 0, c13 = 0, c20 = 0, c21 = 0, c22 = 0,
           c23 = 0, c30 = 0, c31 = 0, c32 = 0, c33 = 0;
+    if (more) {
+        c00 = c[0]; c01 = c[1]; c02 = c[2]; c03 = c[3]; c10 = c[cm]; c11 = c[cm + 1]; c12 = c[cm + 2]; c13 = c[cm + 3];
+        c20 = c[2 * cm]; c21 = c[2 * cm + 1]; c22 = c[2 * cm + 2]; c23 = c[2 * cm + 3]; c30 = c[3 * cm];
+        c31 = c[3 * cm + 1]; c32 = c[3 * cm + 2]; c33 = c[3 * cm + 3];
+    }
     for (int64_t p = 0; p < k; ++p) {
         const float *ap = a + ak * p, *bp = b + bk * p;
         const float b0 = bp[0], b1 = bp[1], b2 = bp[2], b3 = bp[3];
@@ -43,20 +31,41 @@ static void gt_tile_f32_4x4(int64_t k, const float *a, int64_t am, int64_t ak, c
         s = ap[2 * am], c20 = VFMA(s, b0, c20), c21 = VFMA(s, b1, c21), c22 = VFMA(s, b2, c22), c23 = VFMA(s, b3, c23);
         s = ap[3 * am], c30 = VFMA(s, b0, c30), c31 = VFMA(s, b1, c31), c32 = VFMA(s, b2, c32), c33 = VFMA(s, b3, c33);
     }
-    tile[0] = c00; tile[1] = c01; tile[2] = c02; tile[3] = c03;
-    tile[4] = c10; tile[5] = c11; tile[6] = c12; tile[7] = c13;
-    tile[8] = c20; tile[9] = c21; tile[10] = c22; tile[11] = c23;
-    tile[12] = c30; tile[13] = c31; tile[14] = c32; tile[15] = c33;
+    c[0] = c00; c[1] = c01; c[2] = c02; c[3] = c03; c[cm] = c10; c[cm + 1] = c11; c[cm + 2] = c12; c[cm + 3] = c13;
+    c[2 * cm] = c20; c[2 * cm + 1] = c21; c[2 * cm + 2] = c22; c[2 * cm + 3] = c23; c[3 * cm] = c30;
+    c[3 * cm + 1] = c31; c[3 * cm + 2] = c32; c[3 * cm + 3] = c33;
 }
 
-/* tile = a @ b, where a is rows x k, b is k x cols, and the rows of the tile lie 4 apart. */
-static void gt_tile_f32(int64_t rows, int64_t cols, int64_t k, const float *a, int64_t am, int64_t ak,
-                        const float *b, int64_t bk, int64_t bn, float *tile)
+/* c = a @ b, or c += a @ b if there is more in c, for 4 x 2 elements: each is one chain in the order of k. */
+GT_TILE void gt_tile_f32_4x2(int64_t k, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk,
+                             int more, float *c, int64_t cm)
 {
-    if (rows == 4 && cols == 2 && bn == 1)
-        gt_tile_f32_4x2(k, a, am, ak, b, bk, tile);
-    else if (rows == 4 && cols == 4 && bn == 1)
-        gt_tile_f32_4x4(k, a, am, ak, b, bk, tile);
+    float c00 = 0, c01 = 0, c10 = 0, c11 = 0, c20 = 0, c21 = 0, c30 = 0, c31 = 0;
+    if (more) {
+        c00 = c[0]; c01 = c[1]; c10 = c[cm]; c11 = c[cm + 1]; c20 = c[2 * cm]; c21 = c[2 * cm + 1]; c30 = c[3 * cm];
+        c31 = c[3 * cm + 1];
+    }
+    for (int64_t p = 0; p < k; ++p) {
+        const float *ap = a + ak * p, *bp = b + bk * p;
+        const float b0 = bp[0], b1 = bp[1];
+        float s;
+        s = ap[0], c00 = VFMA(s, b0, c00), c01 = VFMA(s, b1, c01);
+        s = ap[am], c10 = VFMA(s, b0, c10), c11 = VFMA(s, b1, c11);
+        s = ap[2 * am], c20 = VFMA(s, b0, c20), c21 = VFMA(s, b1, c21);
+        s = ap[3 * am], c30 = VFMA(s, b0, c30), c31 = VFMA(s, b1, c31);
+    }
+    c[0] = c00; c[1] = c01; c[cm] = c10; c[cm + 1] = c11; c[2 * cm] = c20; c[2 * cm + 1] = c21; c[3 * cm] = c30;
+    c[3 * cm + 1] = c31;
+}
+
+/* c = a @ b or c += a @ b, where a is rows x k and b is k x cols, by the tile of that size. */
+static void gt_tile_f32(int64_t rows, int64_t cols, int64_t k, const float *a, int64_t am, int64_t ak,
+                        const float *b, int64_t bk, int64_t bn, int more, float *c, int64_t cm)
+{
+    if (rows == 4 && cols == 4 && bn == 1)
+        gt_tile_f32_4x4(k, a, am, ak, b, bk, more, c, cm);
+    else if (rows == 4 && cols == 2 && bn == 1)
+        gt_tile_f32_4x2(k, a, am, ak, b, bk, more, c, cm);
 }
 
 /* h = x @ w + b
@@ -65,15 +74,16 @@ static void gt_tile_f32(int64_t rows, int64_t cols, int64_t k, const float *a, i
 GT_KERNEL void hidden(const float *restrict x, const float *restrict w, const float *restrict b,
                       float *restrict h)
 {
-    for (int64_t i0 = 0; i0 < 32; i0 += 4)
-        for (int64_t j0 = 0; j0 < 10; j0 += 4) {
-            const int64_t cols = j0 + 4 < 10 ? 4 : 10 - j0;
-            float tile[16];
-            gt_tile_f32(4, cols, 64, &x[64 * i0], 64, 1, &w[j0], 10, 1, tile);
+    float tile[16];
+    for (int64_t j0 = 0; j0 < 10; j0 += 4) {
+        const int64_t cols = j0 + 4 < 10 ? 4 : 10 - j0;
+        for (int64_t i0 = 0; i0 < 32; i0 += 4) {
+            gt_tile_f32(4, cols, 64, &x[64 * i0], 64, 1, &w[j0], 10, 1, 0, tile, 4);
             for (int64_t i = i0; i < i0 + 4; ++i)
                 for (int64_t j = j0; j < j0 + cols; ++j)
                     h[10 * i + j] = tile[4 * (i - i0) + j - j0] + b[j];  // h = x @ w + b  model.py:3
         }
+    }
 }
 
 /* p = softmax(h)
