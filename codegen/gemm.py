@@ -225,8 +225,8 @@ class _Product(Body):
         if not direct:
             tile = self._array("tile", (cut.cols + 1) * cut.rows + cut.lanes)
         panels = self._panels()
-        i, j = self.names.counter(), self.names.counter()
-        i, i0, rows = self._cut(gemm.m, cut.cols, i, "rows")
+        each, j = self.names.counter(), self.names.counter()
+        i, i0, rows = self._cut(gemm.m, cut.cols, each, "rows")
         for number, term in enumerate(map(across, gemm.terms)):
             b_side = self._pack_b(number, term, panels, "0", "", i0, rows)
             a_side = [self._at(term.a, "0", "0"), *map(extent, term.a.strides[-2:])]
@@ -238,8 +238,8 @@ class _Product(Body):
         self._pack("turn", [rows, str(n), sums, str(cut.cols), *to])
         if not direct and _is_flat(gemm):
             count = str(n * int(rows)) if rows.isdigit() else f"{n} * {rows}"
-            place = affine([(i, 1), (i0, -n)])
-            self._elements(("0", "0", "1"), (i, affine([(i0, n)]), count), f"{tile}[{place}]")
+            place = affine([(each, 1), (i0, -n)])
+            self._elements(("0", "0", "1"), (each, affine([(i0, n)]), count), f"{tile}[{place}]")
         elif not direct:
             place = affine([(i, n), (i0, -n), (j, 1)])
             self._elements((i, i0, rows), (j, "0", str(n)), f"{tile}[{place}]")

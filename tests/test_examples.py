@@ -18,7 +18,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "examples"
 
 OUTCOMES = {
     "adamw_sine": lambda r: r["error"] < 0.02,
-    "attention_toy": lambda r: r["accuracy"] > 0.99 and r["looks"] > 0.7,
+    "attention_toy": lambda r: r["accuracy"] > 0.99 and r["looks"] > 0.9,
     "autoencoder": lambda r: r["kept"] > 0.97 and r["linear"] < 0.7,
     "bandit": lambda r: r["best"] > 0.9 and r["last"] > r["first"] + 0.1,
     "classify_blobs": lambda r: r["accuracy"] > r["best"] - 0.01 and r["best"] < 0.96,

@@ -69,6 +69,35 @@ def test_every_size_orientation_and_dtype(kind, dtype):
         np.testing.assert_allclose(found[f"c{slot}"], expected, rtol=rounding, atol=rounding, err_msg=str(cases[slot]))
 
 
+ADDED = {
+    "a matrix": lambda m, n: ((m, n), (n, 1)),
+    "a row": lambda m, n: ((n,), (0, 1)),
+    "a column": lambda m, n: ((m, 1), (1, 0)),
+    "one number": lambda m, n: ((), (0, 0)),
+}
+"""What an epilogue adds to a product of (m, n): its shape and strides."""
+
+
+@pytest.mark.parametrize("what", ADDED)
+@pytest.mark.parametrize("kind", TARGETS)
+def test_an_epilogue_sees_every_element_of_every_size_and_orientation(kind, what):
+    for size in ((2, 3, 4), (7, 17, 9), (13, 10, 20), (31, 33, 8), (1, 1, 1), (1, 8, 32), (1, 20, 7), (9, 1, 6)):
+        m, n, k = size
+        cases = [(size, ta, tb) for ta in (False, True) for tb in (False, True)]
+        program, shape, along = plain(cases, "f32"), *ADDED[what](m, n)
+        plus = load("e", "more", *along), add("s", "acc", "e")
+        steps = [replace(step, epilogue=(*plus, store(f"c{i}", "s", n, 1))) for i, step in enumerate(program.steps)]
+        given, wanted = {"more": values(*shape)}, []
+        for slot, (_, ta, tb) in enumerate(cases):
+            a, b = values(m, k), values(k, n)
+            given |= {f"a{slot}": a.T if ta else a, f"b{slot}": b.T if tb else b}
+            wanted.append(matmul(a, b, "f32") + given["more"])
+        adding = make([*program.buffers, inp("more", shape, 2 * len(cases))], steps, dims=())
+        found = run(adding, given, target=TARGETS[kind], flags=("-O1", *TARGETS[kind].flags)).outputs
+        for slot, expected in enumerate(wanted):
+            np.testing.assert_allclose(found[f"c{slot}"], expected, rtol=2e-5, atol=2e-5, err_msg=str(cases[slot]))
+
+
 def chain(a, b, fused):
     """The product with each element summed in k order, in f32; fused: rounded once per step."""
     total = np.zeros((a.shape[0], b.shape[1]), np.float32)
@@ -99,17 +128,20 @@ def test_each_element_is_one_chain_in_k_order_whatever_the_tile(tb):
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("side", ["m", "n", "k"])
 def test_run_time_sides(side, kind):
-    """x (m, k) times w (k, n) where one of the three is B; the last case is empty."""
+    """x (m, k) times w (k, n), and 1 more, where one of the three is B; the last case is empty."""
     m, n, k = (B if side == name else size for name, size in (("m", 9), ("n", 20), ("k", 11)))
     term = Term(Access("x", (k, 1)), Access("w", (n, 1)), k)
+    more = add("s", "acc", "1.0f"), store("z", "s", n, 1)
     steps = [Gemm("g", "f32", (), m, n, (term,), "acc", (store("y", "acc", n, 1),))]
-    program = make([inp("x", (m, k)), inp("w", (k, n), 1), out("y", (m, n))], steps, dims=(B,))
+    steps.append(Gemm("h", "f32", (), m, n, (term,), "acc", more))
+    program = make([inp("x", (m, k)), inp("w", (k, n), 1), out("y", (m, n)), out("z", (m, n), 1)], steps, dims=(B,))
     for extent in (14, 13, 1, 0):
         sizes = {"m": 9, "n": 20, "k": 11, side: extent}
         x, w = values(sizes["m"], sizes["k"]), values(sizes["k"], sizes["n"])
         for flags in (None, (*SANITIZE, *TARGETS[kind].flags)):
-            found = run(program, {"x": x, "w": w}, dims=(extent,), target=TARGETS[kind], flags=flags).outputs["y"]
-            np.testing.assert_allclose(found, x @ w, rtol=1e-5, atol=1e-5)
+            found = run(program, {"x": x, "w": w}, dims=(extent,), target=TARGETS[kind], flags=flags).outputs
+            np.testing.assert_allclose(found["y"], x @ w, rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(found["z"], x @ w + 1, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [(0, 4, 3), (4, 0, 3), (4, 5, 0)])
