@@ -5,21 +5,36 @@ examples on every run; `--fuzz N` tries N new ones for each property, so a prope
 others says `@settings(max_examples=5 * settings.default.max_examples)`, never a number of its own.
 A test that compares text with a file of tests/golden takes the fixture `golden`; `--golden` runs only
 those tests and rewrites their files, so that a change of what is generated is reviewed as a diff.
+The memory that compiled models work in is full of NaN at first: a result that depends on what nobody wrote is wrong.
 """
 
 from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+from gtensor.codegen import library
 
 ROOT = Path(__file__).resolve().parent.parent
 
 os.environ.setdefault("GT_CACHE", str(ROOT / "build" / "cache"))
+
+
+def poisoned(nbytes: int, empty: Callable[[int], np.ndarray] = library.aligned_empty) -> np.ndarray:
+    """Memory whose floats are NaN, integers -1 and booleans no booleans."""
+    memory = empty(nbytes)
+    memory[:] = 0xFF
+    return memory
+
+
+library.aligned_empty = poisoned
 
 
 @dataclass(frozen=True)
