@@ -115,7 +115,7 @@ class Prim:
         `wanted` says which operands' cotangents are asked for.
     mask: how a cotangent's mask goes through the vjp: `keep` (the rule multiplies elementwise), `move` (apply
         the same vjp to the mask), `any` (the vjp sums; of a mask it takes any), `drop` (applied before). A
-        rule makes a mask by giving a `pullback.Masked`.
+        rule makes a mask by giving a `pullback.Masked`, and says that it read a slice by a `pullback.Part`.
     batch(args, axes, **params) -> (out, axis): the rule with a batch axis in some operands.
     c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name.
     strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).

@@ -5,7 +5,8 @@ their cotangents as tensors, computed by ordinary operations, so derivatives of 
 new. Laws: contributions are summed in a fixed order; `stop_gradient` is a wall; a cotangent that `where`
 has masked stays exactly zero whatever it is multiplied by, which is the mask algebra: a factor keeps the
 mask, a view moves it, a sum of cotangents counts where any of them does, and the select is written once,
-where the chain ends.
+where the chain ends. Cotangents of slices that lie side by side are joined, not padded and added: n of them are
+written once, and so n steps over x[0], x[1], ... cost no n² (only the sign of a zero could tell).
 """
 
 from __future__ import annotations
@@ -60,6 +61,28 @@ class Masked:
 
     value: Tensor
     mask: Tensor
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a rule gives for an operand of which it read a slice: the cotangent of the slice; 0 elsewhere."""
+
+    value: Tensor
+    shape: tuple[Any, ...]
+    start: tuple[Any, ...]
+    step: tuple[Any, ...]
+
+    def whole(self) -> Tensor:
+        """The cotangent of the operand."""
+        return apply("pad", self.value, shape=self.shape, start=self.start, step=self.step, value=0.0)
+
+    def interval(self, axis: int) -> tuple[Any, Any]:
+        """Where it begins and ends along an axis."""
+        return self.start[axis], self.start[axis] + self.value.type.shape[axis]
+
+    def fills(self, axis: int) -> bool:
+        """Whether it has all that the operand has along an axis."""
+        return self.start[axis] == 0 and self.value.type.shape[axis] == self.shape[axis]
 
 
 def zeros(type: Type) -> Tensor:
@@ -132,12 +155,12 @@ def pull_back(
     """
     wanted = [key_of(v) for v in variables]
     active, broken = _activity(steps, set(wanted))
-    sums: dict[Any, Cotangent] = {}
+    sums = _Sums(frozenset(wanted))
     for out, cotangent in zip(outputs, cotangents, strict=True):
         if key_of(out) in active:
-            _add(sums, key_of(out), Cotangent(cotangent))
+            sums.add(key_of(out), Cotangent(cotangent))
     for step in reversed(steps):
-        totals = [sums.get(key) if key in wanted else sums.pop(key, None) for key in step.out_keys]
+        totals = [sums.take(key) for key in step.out_keys]
         if all(total is None for total in totals) or not any(key in active for key in step.out_keys):
             continue
         if cause := _cause(step, active, broken):
@@ -147,8 +170,9 @@ def pull_back(
         if any(key in active for key in step.in_keys):
             with sourced(step.source):
                 for key, part in _through(step, totals, active, strip):
-                    _add(sums, key, part)
-    return [sums[key].select() if key in sums else None for key in wanted]
+                    sums.add(key, part, step.source)
+    found = [sums.take(key) for key in wanted]
+    return [None if total is None else total.select() for total in found]
 
 
 _CUT = "wrap it in gt.stop_gradient"
@@ -207,16 +231,66 @@ def _start(steps: Sequence[Step], end: Step, variables: Mapping[Any, Tensor]) ->
     return next(iter(variables.values()))
 
 
-def _add(sums: dict[Any, Cotangent], key: Any, new: Cotangent) -> None:
-    old = sums.get(key)
-    if old is None:
-        sums[key] = new
-    elif old.mask is not None and new.mask is not None and _same(old.mask, new.mask):
-        sums[key] = Cotangent(apply("add", old.value, new.value), old.mask, old.clean and new.clean)
-    else:
-        both = old.mask is not None and new.mask is not None
-        mask = apply("logical_or", old.mask, new.mask) if both else None
-        sums[key] = Cotangent(apply("add", old.select(), new.select()), mask)
+class _Sums:
+    """The cotangents of values, as far as they have been summed; those of slices wait until all are there."""
+
+    def __init__(self, wanted: frozenset[Any]) -> None:
+        self._wanted = wanted
+        self._found: dict[Any, Cotangent] = {}
+        self._parts: dict[Any, list[tuple[Part, tuple[Source, ...]]]] = {}
+
+    def add(self, key: Any, new: Cotangent | Part, source: tuple[Source, ...] = ()) -> None:
+        """Count a contribution, made at `source`."""
+        if isinstance(new, Part):
+            self._parts.setdefault(key, []).append((new, source))
+            return
+        old = self._found.get(key)
+        if old is None:
+            self._found[key] = new
+        elif old.mask is not None and new.mask is not None and _same(old.mask, new.mask):
+            self._found[key] = Cotangent(apply("add", old.value, new.value), old.mask, old.clean and new.clean)
+        else:
+            both = old.mask is not None and new.mask is not None
+            mask = apply("logical_or", old.mask, new.mask) if both else None
+            self._found[key] = Cotangent(apply("add", old.select(), new.select()), mask)
+
+    def take(self, key: Any) -> Cotangent | None:
+        """The sum of all contributions, None if there was none. It is kept only where it is wanted at the end."""
+        waiting = self._parts.pop(key, [])
+        if waiting:
+            with sourced(tuple(dict.fromkeys(line for _, source in waiting for line in source))):
+                for value in _joined([part for part, _ in waiting]):
+                    self.add(key, Cotangent(value))
+        return self._found.get(key) if key in self._wanted else self._found.pop(key, None)
+
+
+def _joined(parts: Sequence[Part]) -> list[Tensor]:
+    """Tensors with the sum of the parts: one, if they lie side by side along an axis, else one for each."""
+    first = parts[0]
+    axis = next((axis for axis in range(len(first.shape)) if not first.fills(axis)), None)
+    if axis is None or len(parts) == 1:
+        return [part.whole() for part in parts]
+    others = [other for other in range(len(first.shape)) if other != axis]
+    beside = all(set(part.step) <= {1} and all(map(part.fills, others)) for part in parts)
+    ordered = sorted(parts, key=lambda part: part.interval(axis))
+    pieces, reached = [], 0
+    for part in ordered if beside else ():
+        begin, end = part.interval(axis)
+        if begin < reached:
+            beside = False
+            break
+        pieces += [*_gap(part, axis, begin - reached), part.value]
+        reached = end
+    if not beside:
+        return [part.whole() for part in parts]
+    pieces += _gap(first, axis, first.shape[axis] - reached)
+    return [apply("concat", *pieces, axis=axis)]
+
+
+def _gap(part: Part, axis: int, length: int) -> list[Tensor]:
+    """Zeros between two parts, if there is room."""
+    shape = part.value.type.shape
+    return [zeros(part.value.type.with_shape([*shape[:axis], length, *shape[axis + 1 :]]))] if length else []
 
 
 def _same(a: Tensor, b: Tensor) -> bool:
@@ -225,7 +299,7 @@ def _same(a: Tensor, b: Tensor) -> bool:
 
 def _through(
     step: Step, totals: Sequence[Cotangent | None], active: set[Any], strip: Callable[[Tensor], Tensor]
-) -> list[tuple[Any, Cotangent]]:
+) -> list[tuple[Any, Cotangent | Part]]:
     """What one equation hands to its active operands."""
     prim = step.prim
     if prim is not None and prim.kind == "loop":
@@ -243,17 +317,17 @@ def _through(
     way = WAYS[prim.mask]
     values = rule(total.select() if way.select_first else total.value)
     masks: Sequence[Any] = [None] * len(ins) if total.mask is None else way.masks(total.mask, rule, len(ins))
-    found = []
+    found: list[tuple[Any, Cotangent | Part]] = []
     for key, value, mask in zip(step.in_keys, values, masks, strict=True):
         if key in active and value is not None:
             clean = total.mask is None or way.select_first or (way.keeps_zeros and total.clean)
-            found.append((key, _cotangent(_called(value), _called(mask), clean)))
+            found.append((key, _cotangent(_called(value), _whole(_called(mask)), clean)))
     return found
 
 
 def _through_loop(
     step: Step, totals: Sequence[Cotangent | None], active: set[Any], strip: Callable[[Tensor], Tensor]
-) -> list[tuple[Any, Cotangent]]:
+) -> list[tuple[Any, Cotangent | Part]]:
     """The same of an equation with a body, whose rule takes the cotangents of all results at once."""
     assert step.prim is not None and step.prim.vjp is not None
     given = [None if total is None else total.select() for total in totals]
@@ -263,12 +337,18 @@ def _through_loop(
     return [(k, Cotangent(v)) for k, v in zip(step.in_keys, values, strict=True) if v is not None and k in active]
 
 
-def _cotangent(value: Tensor | Masked, mask: Tensor | None, clean: bool) -> Cotangent:
+def _cotangent(value: Tensor | Masked | Part, mask: Tensor | None, clean: bool) -> Cotangent | Part:
+    if isinstance(value, Part) and mask is None:
+        return value
     mask = None if mask is None else cast(mask, bool_)
     if not isinstance(value, Masked):
-        return Cotangent(value, mask, clean)
+        return Cotangent(_whole(value), mask, clean)
     both = value.mask if mask is None else apply("logical_and", mask, value.mask)
     return Cotangent(value.value, both, clean=False)
+
+
+def _whole(value: Any) -> Any:
+    return value.whole() if isinstance(value, Part) else value
 
 
 def _called(part: Any) -> Any:

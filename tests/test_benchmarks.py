@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from benchmarks import calls, limits, machine, math_functions, measure, products, run, table, workloads
+from benchmarks import calls, limits, machine, math_functions, measure, numpy_models, products, run, table, workloads
 from gtensor.stages import Settings
 
 
-@pytest.mark.parametrize("workload", run.WORKLOADS)
+@pytest.mark.parametrize("workload", numpy_models.STEPS)
 def test_numpy_by_hand_shows_the_losses(workload):
     record = measure.measure("numpy:hand", workload, 0)
     assert len(record["losses"]) == measure.CHECKED

@@ -54,6 +54,45 @@ def test_contributions_of_all_uses_are_summed():
     assert agreed(slope(residual), s).tolist() == [1 + 2 + 8 * v for v in s]
 
 
+SLICES = {
+    "all": (1, lambda x: [x[:2], x[2:3], x[3:]]),
+    "in another order": (1, lambda x: [x[3:], x[:2], x[2:3]]),
+    "with gaps": (1, lambda x: [x[1:2], x[3:4]]),
+    "an empty one": (1, lambda x: [x[:2], x[2:2], x[2:]]),
+    "along the second axis": (1, lambda x: [x[:, :1], x[:, 1:]]),
+    "single rows": (1, lambda x: [x[i] for i in range(5)]),
+    "overlapping": (0, lambda x: [x[:3], x[2:]]),
+    "twice the same": (0, lambda x: [x[:3], x[:3] * 1]),
+    "every second": (0, lambda x: [x[::2], x[1::2]]),
+    "blocks": (0, lambda x: [x[:2, :1], x[:2, 1:], x[2:]]),
+}
+"""How many joins their gradient takes, and slices of f64[5,3]."""
+
+
+@pytest.mark.parametrize("name", SLICES)
+def test_gradients_of_slices_are_joined_where_they_lie_side_by_side(name):
+    joins, cut = SLICES[name]
+    x = np.random.default_rng(0).normal(size=(5, 3))
+
+    def f(x):
+        return sum(gt.sum((k + 1) * part**3) for k, part in enumerate(cut(x)))
+
+    expected = np.zeros((5, 3))
+    for k, part in enumerate(cut(np.arange(15).reshape(5, 3))):
+        np.add.at(expected.reshape(-1), part.ravel(), (k + 1) * 3 * x.ravel()[part.ravel()] ** 2)
+    found = agreed(gt.grad(f), x)
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    gt.check_grads(f, (x,), order=2)
+    names = [eqn.prim.name for eqn in gt.trace(gt.grad(f), x).eqns]
+    assert names.count("concat") == joins and (names.count("pad") == 0) == (joins == 1)
+
+
+def test_a_slice_beside_other_uses_is_added_to_them():
+    x = np.arange(6.0)
+    found = agreed(gt.grad(lambda x: gt.sum(x * x) + gt.sum(x[:2]) + 3 * gt.sum(x[4:])), x)
+    np.testing.assert_array_equal(found, 2 * x + [1, 1, 0, 0, 3, 3])
+
+
 def test_one_array_as_query_key_and_value():
     x = np.random.default_rng(0).normal(size=(3, 4))
 

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import DTypeError, ShapeError
 from ..ir import Atom, Lit
 from ..prim import Define, Prim, Sample, public, register
+from ..pullback import Part
 from ..tensor import Tensor, apply, as_tensor
 from ..types import (
     Dim,
@@ -432,9 +433,7 @@ def _slice_batch(
 register(
     Prim(
         "slice", "view", _slice_type, _slice_array,
-        vjp=lambda g, y, x, start, stop, step: (
-            apply("pad", g, shape=x.type.shape, start=start, step=step, value=0.0),
-        ),
+        vjp=lambda g, y, x, start, stop, step: (Part(g, x.type.shape, start, step),),
         mask="move", batch=_slice_batch, strides=_slice_strides, exact=True,
         simplify=lambda ins, define, start, stop, step: (
             ins[0] if (set(start) | set(step)) <= {0, 1} and not any(start) and stop == ins[0].type.shape else None
