@@ -7,13 +7,14 @@ Law: one statement of the program is one statement of the C, in the same order.
 
 from __future__ import annotations
 
+import math
 from collections import Counter as Counted
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from .cexpr import REDUCERS, literal
+from .cexpr import DTYPES, REDUCERS, SIZES, literal
 from .ctext import FLOATS, VARIABLES, WIDTH, Code, Names, affine, extent, size
 from .memory import Place
 from .nest import hint, reads
@@ -33,13 +34,16 @@ from .program import (
     Stmt,
     Store,
 )
-from .signature import Signature, local
+from .signature import Signature, local, statements
 from .target import Target
 from .tiles import Tile
 from .vectors import Lanes, Question, whole_vectors
 
 EXTREMES = {"argmax": "max", "argmin": "min"}
 """Folds of a position: the fold of the values that goes with each."""
+
+BESIDE = 1024
+"""Elements of a row up to which running values of it may lie in a small array that has room for whole vectors."""
 
 _ASSIGN = {"sum": "+=", "prod": "*="}
 _ASSIGN_BITS = {"any": "|=", "all": "&="}
@@ -119,6 +123,7 @@ class Body:
         self._pending: dict[str, Load] = {}
         self._vars: dict[str, tuple[str, str]] = {}
         self.running: dict[str, tuple[str, str]] = {}
+        self.roomy: set[str] = set()
 
     # ---- variables ----
 
@@ -328,10 +333,11 @@ class Body:
             name = "gt_add_wide_upto_f32" if rest else "gt_add_wide_f32"
             self.code.add(f"{name}({address}, {value}{rest});", note)
             return
-        held = self.lanes.load(tag, address)
+        lanes = replace(self.lanes, rest="") if stmt.access.buffer in self.roomy else self.lanes
+        held = lanes.load(tag, address)
         plain = stmt.op == "sum" and tag == "f32"
         combined = f"{held} + {value}" if plain else REDUCERS[stmt.op].combine.format(held, value, t=f"v_{tag}")
-        self.code.add(self.lanes.store(tag, address, combined), note)
+        self.code.add(lanes.store(tag, address, combined), note)
 
     def check(self, stmt: Check) -> None:
         """Leave the kernel when a value is out of range."""
@@ -361,12 +367,40 @@ class Body:
             first = converted(f"{pointer}[0]", buffer.dtype, tag) if keep else neutral(item.op, tag)
             self.code.add(f"{VARIABLES[tag]} {name} = {first};")
             return
+        room = self.room(item)
+        if room:
+            name = self.names.new(f"{hint(item.buffer)}_row")
+            self.running[item.buffer] = (name, tag)
+            self.roomy.add(item.buffer)
+            self.array(name, room)
+            self.over(str(room), f"{name}[@] = {neutral(item.op, tag)};")
+            return
         target = self.pointers[item.scratch] if item.scratch else pointer
         self.running[item.buffer] = (target, tag)
         if not keep:
-            self.over(buffer, f"{target}[@] = {neutral(item.op, tag)};")
+            self.over(size(buffer.shape), f"{target}[@] = {neutral(item.op, tag)};")
         elif item.scratch:
-            self.over(buffer, f"{target}[@] = {converted(f'{pointer}[@]', buffer.dtype, tag)};")
+            self.over(size(buffer.shape), f"{target}[@] = {converted(f'{pointer}[@]', buffer.dtype, tag)};")
+
+    def room(self, item: Accumulator) -> int:
+        """Elements of an array for the running values of one row, with room for whole vectors; 0 where none is needed.
+
+        What is left of a row, added to memory as part of a vector, would wait each time until the part before is
+        written: masked stores are not forwarded to loads.
+        """
+        buffer, lanes = self.table[item.buffer], self.target.lanes(4)
+        ways = {s.access for s in statements(self.step) if isinstance(s, Accumulate) and s.access.buffer == item.buffer}
+        one_row = all(not (way.index or way.offset or any(way.strides[:-1])) and way.strides[-1] == 1 for way in ways)
+        count = math.prod(n for n in buffer.shape if isinstance(n, int))
+        one_row = one_row and all(isinstance(n, int) for n in buffer.shape)
+        if not one_row or item.scratch or item.start == "keep" or buffer.dtype != "f32" or count > BESIDE:
+            return 0
+        return -(-count // lanes) * lanes if count % lanes else 0
+
+    def array(self, name: str, length: int, dtype: str = "f32", then: str = "") -> None:
+        """Declare a small array that vectors can be loaded from."""
+        align = " __attribute__((aligned(64)))" if self.target.lanes(SIZES[dtype]) > 1 else ""
+        self.code.add(f"{DTYPES[dtype]} {name}[{length}]{align}{then};")
 
     def finish(self) -> None:
         """Write the running values that live elsewhere to their targets, and say that all went well."""
@@ -375,17 +409,19 @@ class Body:
             running, tag = self.running[item.buffer]
             if local(self.step, item.buffer, self.table):
                 self.code.add(f"{pointer}[0] = {converted(running, tag, buffer.dtype)};")
+            elif item.buffer in self.roomy:
+                self.over(size(buffer.shape), f"{pointer}[@] = {running}[@];")
             elif item.scratch:
                 total, tag = self.pointers[item.scratch], self.table[item.scratch].dtype
-                self.over(buffer, f"{pointer}[@] = {converted(f'{total}[@]', tag, buffer.dtype)};")
+                self.over(size(buffer.shape), f"{pointer}[@] = {converted(f'{total}[@]', tag, buffer.dtype)};")
         if self.signature.fails:
             self.code.add("return GT_OK;")
 
-    def over(self, buffer: Buffer, line: str) -> None:
-        """A loop over all elements of a buffer; `@` in the line is the counter."""
+    def over(self, count: str, line: str) -> None:
+        """A loop over that many elements; `@` in the line is the counter."""
         self.names.push()
         counter = self.names.counter()
-        self.code.open(loop(counter, size(buffer.shape)))
+        self.code.open(loop(counter, count))
         self.code.add(line.replace("@", counter))
         self.code.close()
         self.names.pop()

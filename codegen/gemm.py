@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from .blocking import STACK_BYTES, Layout, across, layout
 from .body import Body, loop, mentions
-from .cexpr import DTYPES, SIZES, literal
+from .cexpr import SIZES, literal
 from .ctext import FLOATS, VARIABLES, affine, call, extent
 from .nest import gemm_axes
 from .program import (
@@ -37,6 +37,7 @@ from .program import (
 from .signature import Signature
 from .target import Target
 from .tiles import Tile
+from .vectors import whole_vectors
 
 BLAS_FROM = 500_000_000
 """Multiply-adds of one product above which BLAS is called. GFLOP/s of one core of a Sapphire Rapids (peak 217), our
@@ -223,7 +224,8 @@ class _Product(Body):
         direct = None if gemm.scratch else _plain_store(gemm, self.table)
         sums, tile = self._array("sums", cut.rows * cut.cols), ""
         if not direct:
-            tile = self._array("tile", (cut.cols + 1) * cut.rows + cut.lanes)
+            whole = isinstance(gemm.m, int) and _is_flat(gemm) and whole_vectors(gemm.m * cut.rows, self.target)
+            tile = self._array("tile", (cut.cols + 1) * cut.rows + cut.lanes, zero=not whole)
         panels = self._panels()
         each, j = self.names.counter(), self.names.counter()
         i, i0, rows = self._cut(gemm.m, cut.cols, each, "rows")
@@ -254,7 +256,7 @@ class _Product(Body):
         if gemm.scratch:
             product = self.pointers[gemm.scratch]
             return lambda i0, j0: (_plus(product, affine([(i0, gemm.n), (j0, 1)])), extent(gemm.n))
-        tile = self._array("tile", cut.rows * cut.cols)
+        tile = self._array("tile", cut.rows * cut.cols, zero=not whole_vectors(gemm.n, self.target))
         return lambda i0, j0: (tile, str(cut.cols))
 
     def _source(self, into: Callable[[str, str], tuple[str, str]], i: str, i0: str, j: str, j0: str) -> str:
@@ -279,11 +281,15 @@ class _Product(Body):
         del self.counters[-2:]
         return address
 
-    def _array(self, hint: str, length: int) -> str:
-        """Declare a small array of the product's dtype, that vectors can be loaded from."""
+    def _array(self, hint: str, length: int, zero: bool = False) -> str:
+        """Declare a small array of the product's dtype, that vectors can be loaded from.
+
+        `zero`: an epilogue on vectors also computes with elements behind the end of a row, which no tile writes. What
+        lies on the stack would do, but may be denormal numbers, and with them a kernel takes ten times as long.
+        """
         name = self.names.new(hint)
-        align = " __attribute__((aligned(64)))" if self.layout.lanes > 1 else ""
-        self.code.add(f"{DTYPES[self.gemm.dtype]} {name}[{length}]{align};")
+        dtype = self.gemm.dtype
+        self.array(name, length, dtype, " = {0}" if zero and dtype == "f32" and self.layout.lanes > 1 else "")
         return name
 
     def _cut_k(self, terms: Sequence[tuple[int, Term]]) -> tuple[str, str, str]:

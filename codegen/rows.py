@@ -13,11 +13,11 @@ from collections import Counter as Counted
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .body import EXTREMES, Body, converted, fold, loop, neutral
+from .body import BESIDE, EXTREMES, Body, converted, fold, loop, neutral
 from .cexpr import SIZES
-from .ctext import FLOATS, VARIABLES, extent
+from .ctext import FLOATS, VARIABLES, extent, size
 from .nest import FOLDED, hint, live
-from .program import Access, Accumulate, Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt, Store
+from .program import Access, Accumulate, Assign, Buffer, Extent, Load, Phase, Reduce, RowKernel, Stmt, Store, upper
 from .signature import Signature, local, statements
 from .target import Target
 
@@ -90,6 +90,7 @@ class _Rows(Body):
         only = kernel.phases[0] if len(kernel.phases) == 1 else Phase((), ())
         self.plain = bool(only.body) and not only.head and not any(isinstance(stmt, Reduce) for stmt in only.body)
         self.sums = self._row_sums()
+        self.beside: dict[str, str] = {}
         self._folds: dict[str, _Fold] = {}
 
     # ---- sums over rows ----
@@ -111,7 +112,8 @@ class _Rows(Body):
         return found
 
     def start(self) -> None:
-        """As ever; the target of a sum over rows holds that of a block of rows, its scratch those of all before."""
+        """As ever; the sum of a block of rows lies in an array of its own or the target, of all before in scratch."""
+        length = self.kernel.space[-1]
         for item in self.step.accumulators:
             if item.buffer not in self.sums:
                 self.start_one(item)
@@ -119,9 +121,11 @@ class _Rows(Body):
             buffer, total = self.table[item.buffer], self.pointers[item.scratch or ""]
             pointer = self.pointers[item.buffer]
             self.running[item.buffer] = (pointer, buffer.dtype)
-            if item.start != "keep":
-                self.over(buffer, f"{pointer}[@] = 0.0f;")
-            self.over(buffer, f"{total}[@] = 0.0;")
+            if item.start != "keep" and isinstance(length, int) and length <= BESIDE:
+                self.beside[item.buffer] = self.names.new(f"{hint(item.buffer)}_rows")
+            elif item.start != "keep":
+                self.over(size(buffer.shape), f"{pointer}[@] = 0.0f;")
+            self.over(size(buffer.shape), f"{total}[@] = 0.0;")
 
     def rows(self, length: Extent) -> None:
         """The loop over rows, in blocks where sums over rows ask for it."""
@@ -136,6 +140,9 @@ class _Rows(Body):
         first, stop = self.names.new(f"{counter}0"), self.names.new("end")
         self.code.open(loop(first, end, step=str(ROWS)))
         self.code.add(f"const int64_t {stop} = {first} + {ROWS} < {end} ? {first} + {ROWS} : {end};")
+        lanes = self.target.lanes(4)
+        for name in self.beside.values():
+            self.array(name, -(-upper(self.kernel.space[-1]) // lanes) * lanes, then=" = {0}")
         self.code.open(loop(counter, stop, first))
         self.row()
         self.code.close()
@@ -151,9 +158,11 @@ class _Rows(Body):
         self.names.push()
         self.counters.append(self.names.counter())
         self.code.open(loop(self.counters[-1], extent(self.kernel.space[-1])))
-        place, element = self.place(stmt.access), self.element(stmt.access)
+        place, beside = self.place(stmt.access), self.beside.get(stmt.access.buffer)
+        element = f"{beside}[{self.counters[-1]}]" if beside else self.element(stmt.access)
         self.code.add(f"{total}[{place}] += {element};", "in double")
-        self.code.add(f"{element} = 0.0f;")
+        if not beside:
+            self.code.add(f"{element} = 0.0f;")
         self.code.close()
         self.counters.pop()
         self.names.pop()
@@ -199,8 +208,19 @@ class _Rows(Body):
         """Write one statement."""
         if isinstance(stmt, Reduce):
             self._take(self._folds[stmt.var])
+        elif isinstance(stmt, Accumulate) and stmt.access.buffer in self.beside:
+            self._add_beside(stmt, self.beside[stmt.access.buffer])
         else:
             super().write(stmt)
+
+    def _add_beside(self, stmt: Accumulate, rows: str) -> None:
+        """Add an element, or a vector of them, to the sum of a block of rows; lanes behind the row have room there."""
+        place = f"{rows}[{self.counters[-1]}]"
+        value = converted(self.value(stmt.value), self.tag(stmt.value, "f32"), "f32")
+        if self.lanes:
+            self.code.add(f"gt_store_f32(&{place}, gt_load_f32(&{place}) + {value});", self.said(stmt.note))
+        else:
+            self.code.add(f"{place} += {value};", self.said(stmt.note))
 
     # ---- loops over the row ----
 

@@ -202,6 +202,21 @@ typedef char gt_bytes __attribute__((vector_size(16)));
 GT_INLINE gt_v_b1 gt_load_b1(const uint8_t *p) { return -GT_WIDENED(p); }
 GT_INLINE void gt_store_b1(uint8_t *p, gt_v_b1 m) { *(gt_any_u8 *)p = __builtin_convertvector(-m, gt_v_u8); }
 
+#if GT_WIDTH == 64 && defined(__AVX512BW__) && defined(__AVX512VL__) && GT_X86(loaddquqi128_mask) &&             \
+    GT_X86(storedquqi128_mask)
+typedef char gt_bytes __attribute__((vector_size(16)));
+GT_INLINE gt_v_b1 gt_load_part_b1(const uint8_t *p, int64_t rest)
+{
+    const gt_bytes none = {0}, some = (gt_bytes)__builtin_ia32_loaddquqi128_mask(
+        (const void *)p, none, (unsigned short)((1u << rest) - 1));
+    return -__builtin_convertvector(some, gt_v_i32);
+}
+GT_INLINE void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
+{
+    const gt_bytes all = (gt_bytes)__builtin_convertvector(-m, gt_v_u8);
+    __builtin_ia32_storedquqi128_mask((void *)p, all, (unsigned short)((1u << rest) - 1));
+}
+#else
 GT_INLINE gt_v_b1 gt_load_part_b1(const uint8_t *p, int64_t rest)
 {
     uint8_t lane[GT_LANES] = {0};
@@ -214,6 +229,7 @@ GT_INLINE void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
     for (int l = 0; l < GT_LANES && l < rest; l++)
         p[l] = (uint8_t)(m[l] & 1);
 }
+#endif
 
 #if GT_WIDTH == 64 && defined(GT_LOAD_PART)
 /* Masks cost nothing here: there is no branch. */
