@@ -33,6 +33,8 @@ OUTCOMES = {
     "mlp": lambda r: r["after"] < 0.05 * r["before"],
     "pc_local": lambda r: r["error"] < 1e-6 and r["loops"] == (1, 2),
     "pc_train": lambda r: r["accuracy"] > 0.97 and r["last"] < 0.1 * r["first"],
+    "ppo_cartpole": lambda r: r["before"] < 100 and r["after"] > 200,
+    "reinforce_cartpole": lambda r: r["before"] < 100 and r["after"] > 300,
     "set_encoder": lambda r: r["after"] < 1e-4 and 0.1 < r["least"] < r["most"] < 0.15,
 }
 """What the results of a quick run must satisfy."""
