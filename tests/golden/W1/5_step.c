@@ -124,10 +124,11 @@ GT_KERNEL void k1_d_params_b2(const float *restrict t2, const float *restrict pa
                               const float *restrict params_b2, const float *restrict y, float *restrict t7,
                               float *restrict t11, float *restrict d_params_b2)
 {
-    for (int64_t i = 0; i < 4; ++i)
-        d_params_b2[i] = 0.0f;
+    float d_params_b2_row[8] __attribute__((aligned(64)));
+    for (int64_t i = 0; i < 8; ++i)
+        d_params_b2_row[i] = 0.0f;
     float sums[64] __attribute__((aligned(64)));
-    float tile[76] __attribute__((aligned(64)));
+    float tile[76] __attribute__((aligned(64))) = {0};
     float panel[512] __attribute__((aligned(64)));
     for (int64_t i0 = 0; i0 < 32; i0 += 16) {
         gt_pack_turned_f32(32, 16, &t2[32 * i0], 32, panel, 16);
@@ -142,9 +143,11 @@ GT_KERNEL void k1_d_params_b2(const float *restrict t2, const float *restrict pa
                 const gt_v_f32 t10 = 2.0f * t6;
                 const gt_v_f32 t11_ij = 0.0078125f * t10;
                 gt_store_upto_f32(&t11[4 * i + j], t11_ij, 4 - j);
-                gt_store_upto_f32(&d_params_b2[j], gt_load_upto_f32(&d_params_b2[j], 4 - j) + t11_ij, 4 - j);
+                gt_store_f32(&d_params_b2_row[j], gt_load_f32(&d_params_b2_row[j]) + t11_ij);
             }
     }
+    for (int64_t k = 0; k < 4; ++k)
+        d_params_b2[k] = d_params_b2_row[k];
 }
 
 /* models.py:11   return B.mse(B.linear(h, p["W2"], p["b2"]), d["y"])

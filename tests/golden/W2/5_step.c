@@ -240,7 +240,7 @@ GT_KERNEL void k2_h_2(const float *restrict h, const float *restrict params_W2,
 GT_KERNEL void k3_add(const float *restrict h_2, const float *restrict params_W3,
                       const float *restrict params_b3, float *restrict t10)
 {
-    float tile[96] __attribute__((aligned(64)));
+    float tile[96] __attribute__((aligned(64))) = {0};
     for (int64_t i0 = 0; i0 < 128; i0 += 6) {
         const int64_t rows = i0 + 6 < 128 ? 6 : 128 - i0;
         gt_tile_f32(rows, 10, 128, &h_2[128 * i0], 128, 1, params_W3, 10, 0, tile, 16);
@@ -340,11 +340,10 @@ GT_KERNEL void k6_d_params_b3(const float *restrict t33, const float *restrict t
     const float t33_0 = t33[0];
     const float t35_0 = t35[0];
     for (int64_t i = 0; i < 10; ++i)
-        d_params_b3[i] = 0.0f;
-    for (int64_t i = 0; i < 10; ++i)
         d_params_b3_wide[i] = 0.0;
     for (int64_t i0 = 0; i0 < 128; i0 += 64) {
         const int64_t end = i0 + 64 < 128 ? i0 + 64 : 128;
+        float d_params_b3_rows[16] __attribute__((aligned(64))) = {0};
         for (int64_t i = i0; i < end; ++i) {
             const float t23_i = t23[i];
             const float t40 = t33_0 / t23_i;  // models.py:17
@@ -355,13 +354,11 @@ GT_KERNEL void k6_d_params_b3(const float *restrict t33, const float *restrict t
                 const gt_v_f32 t45 = gt_where_v_f32(gt_splat_b1(t17[i]), t43, gt_splat_f32(0.0f));
                 const gt_v_f32 t46 = t44 + t45;
                 gt_store_upto_f32(&t22[10 * i + j], t46, 10 - j);
-                gt_store_upto_f32(&d_params_b3[j], gt_load_upto_f32(&d_params_b3[j], 10 - j) + t46, 10 - j);
+                gt_store_f32(&d_params_b3_rows[j], gt_load_f32(&d_params_b3_rows[j]) + t46);
             }
         }
-        for (int64_t j = 0; j < 10; ++j) {
-            d_params_b3_wide[j] += d_params_b3[j];  // in double
-            d_params_b3[j] = 0.0f;
-        }
+        for (int64_t j = 0; j < 10; ++j)
+            d_params_b3_wide[j] += d_params_b3_rows[j];  // in double
     }
     for (int64_t j = 0; j < 10; ++j)
         d_params_b3[j] = gt_cast_f64_f32(d_params_b3_wide[j]);
@@ -409,7 +406,7 @@ GT_KERNEL void k8_d_params_W3(const float *restrict h_2, const float *restrict t
 {
     const float t62_0 = t62[0];
     const float t69_0 = t69[0];
-    float tile[96] __attribute__((aligned(64)));
+    float tile[96] __attribute__((aligned(64))) = {0};
     for (int64_t i0 = 0; i0 < 128; i0 += 6) {
         const int64_t rows = i0 + 6 < 128 ? 6 : 128 - i0;
         gt_tile_f32(rows, 10, 128, &h_2[i0], 1, 128, t46, 10, 0, tile, 16);

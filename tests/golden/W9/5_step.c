@@ -27,31 +27,27 @@ GT_KERNEL void k0_d_params_a(const float *restrict x, const float *restrict para
 {
     double t22_total = 0.0;
     for (int64_t i = 0; i < 512; ++i)
-        d_params_h[i] = 0.0f;
-    for (int64_t i = 0; i < 512; ++i)
         d_params_h_wide[i] = 0.0;
-    for (int64_t i = 0; i < 512; ++i)
-        d_params_g[i] = 0.0f;
     for (int64_t i = 0; i < 512; ++i)
         d_params_g_wide[i] = 0.0;
     for (int64_t i = 0; i < 512; ++i)
-        d_params_b[i] = 0.0f;
-    for (int64_t i = 0; i < 512; ++i)
         d_params_b_wide[i] = 0.0;
-    for (int64_t i = 0; i < 512; ++i)
-        d_params_a[i] = 0.0f;
     for (int64_t i = 0; i < 512; ++i)
         d_params_a_wide[i] = 0.0;
     for (int64_t i0 = 0; i0 < 4096; i0 += 64) {
         const int64_t end = i0 + 64 < 4096 ? i0 + 64 : 4096;
+        float d_params_h_rows[512] __attribute__((aligned(64))) = {0};
+        float d_params_g_rows[512] __attribute__((aligned(64))) = {0};
+        float d_params_b_rows[512] __attribute__((aligned(64))) = {0};
+        float d_params_a_rows[512] __attribute__((aligned(64))) = {0};
         for (int64_t i = i0; i < end; ++i) {
             for (int64_t j = 0; j < 512; j += GT_LANES) {
                 const gt_v_f32 t1 = gt_load_f32(&x[512 * i + j]) * gt_load_f32(&params_a[j]);  // models.py:81
                 const gt_v_f32 t3 = t1 + gt_load_f32(&params_b[j]);
-                gt_store_f32(&t4_row[j], gt_gelu_tanh_v_f32(t3));                 // gtensor_models.py:65
+                gt_store_f32(&t4_row[j], gt_gelu_tanh_v_f32(t3));         // gtensor_models.py:65
                 const gt_v_f32 t24 = 4.7683716e-07f * gt_load_f32(&y[512 * i + j]);
-                gt_store_f32(&d_params_h[j], gt_load_f32(&d_params_h[j]) + t24);  // models.py:81
-                gt_store_f32(&t45_row[j], gt_gelu_tanh_slope_v_f32(t3));          // gtensor_models.py:65
+                gt_store_f32(&d_params_h_rows[j], gt_load_f32(&d_params_h_rows[j]) + t24);  // models.py:81
+                gt_store_f32(&t45_row[j], gt_gelu_tanh_slope_v_f32(t3));  // gtensor_models.py:65
             }
             const float t5 = gt_row_sum_f32(t4_row, 512);  // models.py:81
             const float t6 = t5 * 0.001953125f;
@@ -88,7 +84,7 @@ GT_KERNEL void k0_d_params_a(const float *restrict x, const float *restrict para
                 gt_store_f32(&t22_part[j], t21);
                 const gt_v_f32 t24 = 4.7683716e-07f * y_ij;
                 const gt_v_f32 t26 = t24 * t17;
-                gt_store_f32(&d_params_g[j], gt_load_f32(&d_params_g[j]) + t26);
+                gt_store_f32(&d_params_g_rows[j], gt_load_f32(&d_params_g_rows[j]) + t26);
                 const gt_v_f32 t25 = t24 * params_g_j;
                 const gt_v_f32 t27 = t25 * t14;
                 const gt_v_f32 t36 = 2.0f * t9;
@@ -105,28 +101,20 @@ GT_KERNEL void k0_d_params_a(const float *restrict x, const float *restrict para
             for (int64_t j = 0; j < 512; j += GT_LANES) {
                 const gt_v_f32 t44 = gt_load_f32(&t38_row[j]) + t41;
                 const gt_v_f32 t46 = t44 * gt_load_f32(&t45_row[j]);
-                gt_store_f32(&d_params_b[j], gt_load_f32(&d_params_b[j]) + t46);  // models.py:81
+                gt_store_f32(&d_params_b_rows[j], gt_load_f32(&d_params_b_rows[j]) + t46);  // models.py:81
                 gt_store_f32(&d_x[512 * i + j], t46 * gt_load_f32(&params_a[j]));
                 const gt_v_f32 t47 = t46 * gt_load_f32(&x[512 * i + j]);
-                gt_store_f32(&d_params_a[j], gt_load_f32(&d_params_a[j]) + t47);
+                gt_store_f32(&d_params_a_rows[j], gt_load_f32(&d_params_a_rows[j]) + t47);
             }
         }
-        for (int64_t j = 0; j < 512; ++j) {
-            d_params_h_wide[j] += d_params_h[j];  // in double
-            d_params_h[j] = 0.0f;
-        }
-        for (int64_t j = 0; j < 512; ++j) {
-            d_params_g_wide[j] += d_params_g[j];  // in double
-            d_params_g[j] = 0.0f;
-        }
-        for (int64_t j = 0; j < 512; ++j) {
-            d_params_b_wide[j] += d_params_b[j];  // in double
-            d_params_b[j] = 0.0f;
-        }
-        for (int64_t j = 0; j < 512; ++j) {
-            d_params_a_wide[j] += d_params_a[j];  // in double
-            d_params_a[j] = 0.0f;
-        }
+        for (int64_t j = 0; j < 512; ++j)
+            d_params_h_wide[j] += d_params_h_rows[j];  // in double
+        for (int64_t j = 0; j < 512; ++j)
+            d_params_g_wide[j] += d_params_g_rows[j];  // in double
+        for (int64_t j = 0; j < 512; ++j)
+            d_params_b_wide[j] += d_params_b_rows[j];  // in double
+        for (int64_t j = 0; j < 512; ++j)
+            d_params_a_wide[j] += d_params_a_rows[j];  // in double
     }
     t22[0] = gt_cast_f64_f32(t22_total);
     for (int64_t j = 0; j < 512; ++j)
