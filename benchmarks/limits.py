@@ -51,6 +51,51 @@ def _w2():
     )
 
 
+def _w3():
+    steps, rows, width, ins = 64, 32, 64, 16
+    weights = 2 * ((width + ins) * width + width) + width * ins + ins
+    gates = 2 * width * (width + ins) * 2 + 2 * width * width
+    return Work(
+        products=2 * steps * rows * (gates + 3 * width * ins),
+        elementwise=steps * rows * (width * (2 * EXP_FLOPS + 25) + ins * 5) + weights * 14,
+    )
+
+
+def _w4():
+    sets, members, width, ins = 64, 16, 64, 8
+    rows, weights = sets * members, ins * width + width + 3 * width * width + width * ins + ins
+    products = 2 * rows * (ins * width * 2 + 3 * width * width * 3) + 2 * sets * width * ins * 3
+    scores = sets * members * members
+    return Work(
+        products=products + 2 * scores * width * (2 + 4),
+        elementwise=scores * (EXP_FLOPS + 12) + rows * width * 10 + weights * 14,
+    )
+
+
+def _w5():
+    """The first layer once: it does not change while the activities settle."""
+    rows, ins, width, outs, steps = 64, 64, 128, 10, 20
+    weights = ins * width + width + width * outs + outs
+    settling = steps * (outs * (EXP_FLOPS + 6) + width * 5)
+    return Work(
+        products=2 * rows * (2 * ins * width + (2 * steps + 2) * width * outs),
+        elementwise=rows * (width * EXP_FLOPS + settling) + 2 * weights,
+    )
+
+
+def _w6():
+    layers, width, length, batch, words, heads = 4, 128, 64, 16, 65, 4
+    rows = batch * length
+    weights = 2 * words * width + length * width + layers * (12 * width * width + 13 * width) + 2 * width
+    layer = rows * 4 * width * (EXP_FLOPS + 25) + batch * heads * length * length * (EXP_FLOPS + 12) + rows * width * 60
+    return Work(
+        products=layers * (2 * rows * 12 * width * width * 3 + 2 * batch * length * length * width * (2 + 4))
+        + 2 * rows * width * words * 3,
+        elementwise=layers * layer + rows * words * (EXP_FLOPS + 8) + weights * 15,
+        memory=weights * 4 * 7 + layers * rows * width * 4 * 2 * 20,
+    )
+
+
 def _w8():
     rows, width = 256, 1024
     weights = 3 * (width * width + width)
@@ -62,7 +107,7 @@ def _w9():
     return Work(products=0, elementwise=count * (EXP_FLOPS + 45), memory=3 * count * 4)
 
 
-WORK = {"W1": _w1(), "W2": _w2(), "W8": _w8(), "W9": _w9()}
+WORK = {f"W{number}": work() for number, work in zip("12345689", (_w1, _w2, _w3, _w4, _w5, _w6, _w8, _w9), strict=True)}
 
 
 def floor_us(workload, gflops, copy_gbps):
