@@ -76,6 +76,7 @@ class Workshop:
                 f"cflags {shlex.join(options.words)}",
                 f"sanitize {','.join(options.sanitizers)}",
                 f"timing {int(options.timing)}",
+                f"flush {int(options.flush)}",
             ]
         lines.append(f"machine {machine.cpu() if self.variant(recipe) == 'native' else machine.system()}")
         return "\n".join([*lines, "", recipe.text])

@@ -64,7 +64,7 @@ def build(program: Program, key_text: str, options: Options) -> Library:
     begin(options)
     plan = place(program, options)
     planned = time.perf_counter()
-    source = writer.emit(plan, target(options), options.timing)
+    source = writer.emit(plan, target(options), options.timing, options.flush)
     written = time.perf_counter()
     options.say(4, source.c_source)
     units = {unit.filename: unit.text for unit in source.units}
@@ -87,7 +87,7 @@ def place(program: Program, options: Options) -> Plan:
 
 def write(program: Program, options: Options) -> Source:
     """The C that `build` would compile; raises as `build` does."""
-    return writer.emit(place(program, options), target(options), options.timing)
+    return writer.emit(place(program, options), target(options), options.timing, options.flush)
 
 
 def _has_blas(options: Options) -> bool:

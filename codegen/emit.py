@@ -84,8 +84,11 @@ def _flags(items: Iterable[_Item]) -> Iterator[str]:
             yield item.flag
 
 
-def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
-    """The C of a planned program for a target; `timed` adds the clock of gt_time.h around each kernel."""
+def emit(plan: Plan, target: Target, timed: bool = False, flushing: bool = False) -> Source:
+    """The C of a planned program for a target.
+
+    `timed` adds the clock of gt_time.h around each kernel; `flushing` lets denormal numbers count as zero in a step.
+    """
     told = description(plan)
     plan = _with_dim_names(plan)
     program = plan.program
@@ -114,6 +117,7 @@ def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
         "kernels": groups[0] if alone else [],
         "module": True,
         "alone": alone,
+        "flushing": flushing,
         "timed": [string(item.function.name) for item in _calls(items)] if timed else [],
         **_prelude(groups[0] if alone else [], target),
         **told,
@@ -121,12 +125,12 @@ def emit(plan: Plan, target: Target, timed: bool = False) -> Source:
     render = _renderer()
     units = [Unit(f"{title}.c", render("module.c.j2", module))]
     for number, group in enumerate([] if alone else groups, 1):
-        more = {"title": comment(program.name), "kernels": group, "module": False, "alone": False}
+        more = {"title": comment(program.name), "kernels": group, "module": False, "alone": False, "flushing": False}
         units.append(Unit(f"{title}_{number}.c", render("unit.c.j2", {**more, **_prelude(group, target)})))
     return Source(title, tuple(units), needs_blas)
 
 
-_FRAME = ("call", "run", "init", "model", "inputs", "outputs", "state", "dims", "equations")
+_FRAME = ("call", "step", "run", "init", "model", "inputs", "outputs", "state", "dims", "equations")
 """The names of the frame at file level, after the model's own."""
 
 

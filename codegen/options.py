@@ -74,7 +74,8 @@ class Options:
     `cache` is the folder of compiled models (None: a private one that ends with the process). `cc` is a compiler
     command (GT_CC), `cflags` more flags (GT_CFLAGS), `blas` one of `BLAS` or "" (GT_BLAS), `variant` one of
     `VARIANTS`, `sanitize` names from `SANITIZERS` with commas between (GT_SANITIZE), `timing` defines GT_TIME in the
-    C (GT_TIME). Lines of a level up to `debug` (GT_DEBUG) go to `log`. Raises OptionError for a value that is none.
+    C (GT_TIME), `flush` lets denormal numbers count as zero (GT_FLUSH). Lines of a level up to `debug` (GT_DEBUG) go
+    to `log`. Raises OptionError for a value that is none.
 
     >>> Options(cflags="-g -DN='a b'").words
     ('-g', '-DN=a b')
@@ -91,6 +92,7 @@ class Options:
     variant: str = "native"
     sanitize: str = ""
     timing: bool = False
+    flush: bool = False
     debug: int = 0
     log: Callable[[str], None] = field(default=to_stderr, compare=False, repr=False)
 

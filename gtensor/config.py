@@ -49,6 +49,7 @@ SETTINGS: dict[str, Setting] = {
     "check": Setting("GT_CHECK", int, lambda: 0, "1: check every graph, 2: also evaluate before and after each pass"),
     "skip": Setting("GT_SKIP", _names, lambda: (), "names of passes to leave out"),
     "time": Setting("GT_TIME", int, lambda: 0, "1: time each kernel inside the C and print a table at exit"),
+    "flush": Setting("GT_FLUSH", int, lambda: 0, "1: denormal numbers count as zero inside compiled functions"),
     "sanitize": Setting("GT_SANITIZE", str, lambda: "", "sanitizers for the generated C, such as address,undefined"),
 }
 

@@ -80,6 +80,7 @@ class Settings:
                 blas=get("blas"),
                 sanitize=get("sanitize"),
                 timing=bool(get("time")),
+                flush=bool(get("flush")),
                 debug=get("debug"),
             )
         return Settings(options, tuple(get("skip")), get("check"), get("dump"))

@@ -28,8 +28,9 @@ class TrainStep(Resident):
     loss_fn: `loss_fn(params, *batch) -> loss`, or (loss, aux) with `has_aux`; params: a pytree of arrays, which are
     copied; optimizer: one of `gt.optim`; specs: one spec, or pytree of specs, per batch argument. `frozen` (a predicate
     on leaf paths, or a tree prefix of bools) keeps leaves as they are. With `learning_rate` given, the rate is read at
-    each step and can be changed: `train.learning_rate = 1e-4`. Raises what tracing raises, GradError for a loss that
-    is no scalar, ToolchainError without a working compiler.
+    each step and can be changed: `train.learning_rate = 1e-4`. Where a gradient stays zero, the optimizer's moments
+    shrink to denormal numbers, on which processors are slow; steps made under `gt.config(flush=1)` count those as zero.
+    Raises what tracing raises, GradError for a loss that is no scalar, ToolchainError without a working compiler.
 
     >>> import gtensor as gt
     >>> def loss_fn(w, x, y):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 
@@ -202,6 +203,47 @@ def test_kernels_can_be_timed():
         f = gt.compile(row_norm)
         np.testing.assert_allclose(f(X).numpy(), row_norm(X).numpy(), rtol=1e-6)
         assert "-DGT_TIME=1" in f.compiled.library.path.parent.joinpath("entry.json").read_text()
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "aarch64", "arm64"), reason="no mode to flush that we know of")
+def test_denormal_numbers_count_as_zero_where_it_is_asked_and_nowhere_else():
+    tiny = np.array([1e-40, 1.0, 1e-38], np.float32)
+    table = np.ones((3, 2), np.float32)
+
+    def f(x, table, row):
+        return x * 0.5, gt.sum(gt.take(table, row, axis=0)) * 0
+
+    def apart(result):
+        halves = np.array([5e-41, 0.5, 5e-39], np.float32)
+        assert (tiny * np.float32(0.5) == halves).all()  # in this thread nothing has changed
+        return [float(a) for a in result[0].numpy()] == [float(a) for a in halves]
+
+    row, beyond = np.array([0], np.int64), np.array([3], np.int64)
+    assert apart(gt.compile(f)(tiny, table, row))
+    with gt.config(flush=1):
+        flushing = gt.compile(f)
+        result = flushing(tiny, table, row)
+    assert not apart(result) and result[0].numpy().tolist() == [0, 0.5, 0]
+    with pytest.raises(IndexError):
+        flushing(tiny, table, beyond)
+    again = gt.compile(f)
+    assert apart(again(tiny, table, row))
+    assert ["gt_flush()" in fn.compiled.c_source for fn in (flushing, again)] == [True, False]
+
+
+def test_moments_of_a_gradient_that_stays_zero_are_zero_in_a_flushing_step():
+    """Adam's moments shrink with each step: to nothing, or else to denormal numbers that nothing ends."""
+    rows, left = np.tile(np.array([0, 1], np.float32), (3000, 1)), {}
+    for flush in (0, 1):
+        with gt.config(flush=flush):
+            train = gt.TrainStep(
+                lambda w, x: gt.sum(w * x), np.ones(2, np.float32), gt.optim.adam(1e-3), gt.spec((1, 2))
+            )
+        train(np.ones((1, 2), np.float32))
+        train.fit(rows, batch_size=1)
+        left[flush] = train.state["optimizer"]["m"].copy()
+        np.testing.assert_allclose(train.params[1], 1 - 3.001, rtol=1e-3)
+    assert 0 < left[0][0] < 1e-38 and left[1][0] == 0 and left[0][1] == left[1][1]
 
 
 def test_the_settings_of_the_trace_count():
