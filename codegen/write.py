@@ -10,6 +10,7 @@ from . import gemm
 from .check import check
 from .emit import emit
 from .memory import Plan, plan
+from .prepack import prepack
 from .program import Program
 from .target import Target
 
@@ -19,4 +20,4 @@ __all__ = ["emit", "place"]
 def place(program: Program, target: Target, blas: bool) -> Plan:
     """The checked program with a place for each buffer; raises ProgramError."""
     check(program)
-    return plan(gemm.prepare(program, target, blas))
+    return plan(gemm.prepare(prepack(program, target), target, blas))

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gtensor.codegen import gemm, memory, show
+from gtensor.codegen import show
 from gtensor.codegen.emit import emit
 from gtensor.codegen.target import Target
+from gtensor.codegen.write import place
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "read-the-c.md"
 AVX2 = Target("avx2", width=32, registers=16, fma=True)
@@ -34,7 +35,7 @@ def texts(tmp_path_factory):
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     lowered = module.train.compiled.lowered
-    plan = memory.plan(gemm.prepare(lowered.program, AVX2, False))
+    plan = place(lowered.program, AVX2, False)
     return {
         "c": emit(plan, AVX2).c_source,
         "text": "\n".join([lowered.traced.as_text(), lowered.as_text("schedule"), show.show(plan.program)]),

@@ -16,11 +16,12 @@ import pytest
 
 from benchmarks import gtensor_models
 from gtensor import ir
-from gtensor.codegen import build, gemm, memory, show
+from gtensor.codegen import build, show
 from gtensor.codegen.abi import TEMPLATES
 from gtensor.codegen.emit import Source, emit
 from gtensor.codegen.options import Options
 from gtensor.codegen.target import PORTABLE, Target
+from gtensor.codegen.write import place
 from gtensor.config import get
 from gtensor.fuse import fuse
 from gtensor.lower import lower
@@ -49,7 +50,7 @@ def stages(name: str):
 def source(name: str, target: Target) -> Source:
     """The C of a workload for a target."""
     program = stages(name)[-1]
-    return emit(memory.plan(gemm.prepare(program, target, False)), target)
+    return emit(place(program, target, False), target)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -25,8 +25,8 @@ LAYERS = {
     "C1": """codegen.access codegen.boundary codegen.check codegen.donate codegen.memory codegen.nest
              codegen.show codegen.trips""",
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles codegen.blocking
-             codegen.gemm codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi codegen.machine
-             codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline
+             codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi
+             codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline
              codegen.library codegen.functions""",
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",

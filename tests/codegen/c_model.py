@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from gtensor.codegen.check import check
 from gtensor.codegen.emit import Source, emit
-from gtensor.codegen.gemm import prepare
-from gtensor.codegen.memory import Plan, nbytes, plan
+from gtensor.codegen.memory import Plan, nbytes
 from gtensor.codegen.program import Extent, Program, upper
 from gtensor.codegen.target import PORTABLE, Target
+from gtensor.codegen.write import place
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "templates"
@@ -64,8 +63,7 @@ class Run:
 
 def planned(program: Program, target: Target = NATIVE, blas: bool = False) -> Plan:
     """The plan of a program after its checks."""
-    check(program)
-    return plan(prepare(program, target, blas))
+    return place(program, target, blas)
 
 
 def source(program: Program, target: Target = NATIVE, blas: bool = False) -> Source:
