@@ -26,8 +26,8 @@ LAYERS = {
              codegen.show codegen.trips""",
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles codegen.blocking
              codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi
-             codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact codegen.trampoline
-             codegen.library codegen.functions""",
+             codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact
+             codegen.trampoline codegen.library codegen.functions""",
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
