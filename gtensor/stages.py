@@ -237,7 +237,7 @@ _TEXTS: dict[str, Callable[[Lowered], str]] = {
     "simplified": lambda stage: ir.text(stage.simplified),
     "schedule": lambda stage: stage.schedule.as_text(),
     "program": lambda stage: pipeline.show(stage.program),
-    "memory": lambda stage: pipeline.show_plan(stage.plan),
+    "memory": lambda stage: pipeline.show_memory(stage.plan, stage.traced.graph),
     "c": lambda stage: stage.c_source,
 }
 """Stage -> its text, in order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 import gtensor as gt
@@ -82,3 +84,19 @@ def test_pytrees_captures_and_integers():
 
     agreed(gt.grad(loss), {"w": W}, np.int64(1), rtol=1e-10)
     assert inner.__name__ == "inner"
+
+
+def test_the_memory_report_says_what_is_not_kept():
+    """Of tanh(sin(exp(tanh(x @ w)))) four arrays f64[2,3] lie inside, in a loop as often as it turns."""
+    inside = 4 * 2 * 3 * 8
+    for model, x, trips, line in ((deep, X[0], 1, "x = wrapped(w, x)"), (recurrent, X, 5, "(wrapped(w, h) + x,)")):
+        at = 1 + next(n for n, text in enumerate(Path(__file__).read_text("utf-8").splitlines()) if line in text)
+        step = gt.compile(gt.grad(model(gt.checkpoint(block))))
+        step(W, x)
+        lines = [line for line in step.memory.splitlines() if line.startswith("computed again, not kept: ")]
+        assert [line.split(": ")[1:] for line in lines] == [
+            [f"block, test_checkpoint.py:{at}", f"{trips * inside} bytes"]
+        ] * (3 if model is deep else 1)
+    plain = gt.compile(gt.grad(deep(block)))
+    plain(W, X[0])
+    assert "computed again" not in plain.memory

@@ -17,7 +17,7 @@ from .. import interp, tree
 from ..batch import Axes, in_front, run_batched
 from ..builder import inline
 from ..grad import vjp
-from ..ir import Graph
+from ..ir import Graph, subgraphs
 from ..prim import Prim, Sample, public, register
 from ..tensor import STATE, Tensor, apply, as_tensor, bind_all, cast
 from ..trace import subgraph
@@ -81,6 +81,24 @@ register(
         doc="The operand itself, for which nothing made of it before is taken.",
     )
 )  # fmt: skip
+
+
+def spared(graph: Graph, trips: int = 1) -> list[str]:
+    """A line for each checkpoint: where it is, and the bytes between its arguments and results, in all trips of loops.
+
+    So much would be kept for the derivative without it; of a loop that ends when a condition says so, one trip counts.
+    """
+    lines = []
+    for eqn in graph.eqns:
+        times = trips * int(eqn.params.get("length", 1))
+        if eqn.prim is CHECKPOINT:
+            body: Graph = eqn.params["body"]
+            made = [out for inside in body.eqns if inside.prim.kind != "view" for out in inside.outs]
+            size = trips * sum(out.type.nbytes for out in made if out not in body.outputs)
+            where = "".join(f", {line.base}:{line.line}" for line in eqn.source[:1])
+            lines.append(f"{body.name}{where}: {size} bytes")
+        lines += [line for _, inside in subgraphs(eqn) for line in spared(inside, times)]
+    return lines
 
 
 @public
