@@ -142,26 +142,27 @@ GT_INLINE void gt_store_part_f32(float *p, gt_v_f32 v, int64_t rest) { GT_STORE_
 GT_INLINE gt_v_i32 gt_load_part_i32(const int32_t *p, int64_t rest) { return (gt_v_i32)GT_LOAD_PART(p, rest); }
 GT_INLINE void gt_store_part_i32(int32_t *p, gt_v_i32 v, int64_t rest) { GT_STORE_PART(p, v, rest); }
 #else
-GT_INLINE gt_v_i32 gt_load_part_i32(const int32_t *p, int64_t rest)
+/* Apart: where gcc knows the length it unrolls them into kernels, and warns of elements that no vector there has. */
+GT_APART gt_v_i32 gt_load_part_i32(const int32_t *p, int64_t rest)
 {
     int32_t lane[GT_LANES] = {0};
     for (int l = 0; l < GT_LANES && l < rest; l++)
         lane[l] = p[l];
     return gt_load_i32(lane);
 }
-GT_INLINE void gt_store_part_i32(int32_t *p, gt_v_i32 v, int64_t rest)
+GT_APART void gt_store_part_i32(int32_t *p, gt_v_i32 v, int64_t rest)
 {
     for (int l = 0; l < GT_LANES && l < rest; l++)
         p[l] = v[l];
 }
-GT_INLINE gt_v_f32 gt_load_part_f32(const float *p, int64_t rest)
+GT_APART gt_v_f32 gt_load_part_f32(const float *p, int64_t rest)
 {
     float lane[GT_LANES] = {0};
     for (int l = 0; l < GT_LANES && l < rest; l++)
         lane[l] = p[l];
     return gt_load_f32(lane);
 }
-GT_INLINE void gt_store_part_f32(float *p, gt_v_f32 v, int64_t rest)
+GT_APART void gt_store_part_f32(float *p, gt_v_f32 v, int64_t rest)
 {
     for (int l = 0; l < GT_LANES && l < rest; l++)
         p[l] = v[l];
