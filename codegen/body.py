@@ -45,6 +45,9 @@ EXTREMES = {"argmax": "max", "argmin": "min"}
 BESIDE = 1024
 """Elements of a row up to which running values of it may lie in a small array that has room for whole vectors."""
 
+MOST_BESIDE = 4
+"""Such arrays of one kernel: they lie on the stack."""
+
 _ASSIGN = {"sum": "+=", "prod": "*="}
 _ASSIGN_BITS = {"any": "|=", "all": "&="}
 
@@ -393,7 +396,8 @@ class Body:
         one_row = all(not (way.index or way.offset or any(way.strides[:-1])) and way.strides[-1] == 1 for way in ways)
         count = math.prod(n for n in buffer.shape if isinstance(n, int))
         one_row = one_row and all(isinstance(n, int) for n in buffer.shape)
-        if not one_row or item.scratch or item.start == "keep" or buffer.dtype != "f32" or count > BESIDE:
+        small = count <= BESIDE and len(self.roomy) < MOST_BESIDE
+        if not one_row or item.scratch or item.start == "keep" or buffer.dtype != "f32" or not small:
             return 0
         return -(-count // lanes) * lanes if count % lanes else 0
 

@@ -13,7 +13,7 @@ from collections import Counter as Counted
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .body import BESIDE, EXTREMES, Body, converted, fold, loop, neutral
+from .body import BESIDE, EXTREMES, MOST_BESIDE, Body, converted, fold, loop, neutral
 from .cexpr import SIZES
 from .ctext import FLOATS, VARIABLES, extent, size
 from .nest import FOLDED, hint, live
@@ -114,6 +114,7 @@ class _Rows(Body):
     def start(self) -> None:
         """As ever; the sum of a block of rows lies in an array of its own or the target, of all before in scratch."""
         length = self.kernel.space[-1]
+        short = isinstance(length, int) and length <= BESIDE
         for item in self.step.accumulators:
             if item.buffer not in self.sums:
                 self.start_one(item)
@@ -121,7 +122,7 @@ class _Rows(Body):
             buffer, total = self.table[item.buffer], self.pointers[item.scratch or ""]
             pointer = self.pointers[item.buffer]
             self.running[item.buffer] = (pointer, buffer.dtype)
-            if item.start != "keep" and isinstance(length, int) and length <= BESIDE:
+            if item.start != "keep" and short and len(self.beside) < MOST_BESIDE:
                 self.beside[item.buffer] = self.names.new(f"{hint(item.buffer)}_rows")
             elif item.start != "keep":
                 self.over(size(buffer.shape), f"{pointer}[@] = 0.0f;")
