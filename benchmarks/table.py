@@ -154,7 +154,7 @@ def details(records, name):
 def markdown(records):
     """All tables, below what they were measured on."""
     about = next(r for r in records if "cpu" in r)
-    names = list(dict.fromkeys(r["workload"] for r in records if "workload" in r))
+    names = sorted({r["workload"] for r in records if "workload" in r})
     everything = [r for name in names for r in results(records, name)]
     versions = dict.fromkeys(f"{r.contender.partition(':')[0]} {r.version}" for r in everything)
     once = max((r.prepare for r in everything if r.prepare is not None), default=None)

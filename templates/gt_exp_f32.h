@@ -92,11 +92,12 @@ GT_INLINE GT_V GT_F(grown)(GT_F(reduced) p)
     return GT_F(fma)(r * r, GT_F(power_rest)(r), r);
 }
 
-/* (a + b) 2^k for the offset 254 and any -150 <= k <= 128, by two factors of about half of k. */
-GT_INLINE GT_V GT_F(scaled_sum)(GT_V a, GT_V b, GT_U shifted)
+/* (a + b) 2^k for the offset 254 and any -150 <= k <= 128, by two factors of about half of k; 0 where `none` says so.
+ * A product that underflows to 0 would take some hundred cycles, and e^-inf is what a mask makes of scores. */
+GT_INLINE GT_V GT_F(scaled_sum)(GT_V a, GT_V b, GT_U shifted, GT_U none)
 {
     GT_U half = (shifted << 22) & 0xff800000u;
-    GT_V first = GT_VALUE(half), second = GT_VALUE((shifted << 23) - half);
+    GT_V first = GT_VALUE(half), second = GT_VALUE(((shifted << 23) - half) & ~none);
     return GT_F(fma)(b, first, first * a) * second;
 }
 
@@ -111,7 +112,7 @@ GT_INLINE GT_V GT_F(clamp)(GT_V x, float low, float high)
 GT_INLINE GT_V GT_F(exp)(GT_V x)
 {
     GT_F(reduced) p = GT_F(reduce)(GT_F(clamp)(x, -104.0f, 89.0f), GT_C(0.0f), 254);
-    return GT_F(scaled_sum)(GT_C(1.0f), GT_F(grown)(p), p.shifted);
+    return GT_F(scaled_sum)(GT_C(1.0f), GT_F(grown)(p), p.shifted, (GT_U)GT_IS(x < -104.0f));
 }
 
 /* The fit: (2^f - 1 - 0.6931472f f) / f^2 for |f| <= 1/2; 2^f then has a relative error of 2^-28.3. */
@@ -125,7 +126,7 @@ GT_INLINE GT_V GT_F(exp2)(GT_V x)
     q = GT_F(fma)(q, f, GT_C(0.05550359f));
     q = GT_F(fma)(q, f, GT_C(0.24022648f));
     q = GT_F(fma)(q, f, GT_C(0.6931472f));
-    return GT_F(scaled_sum)(GT_C(1.0f), q * f, GT_BITS(shifted));
+    return GT_F(scaled_sum)(GT_C(1.0f), q * f, GT_BITS(shifted), (GT_U)GT_IS(x < -151.0f));
 }
 
 /* 2^k (1 + r + r^2 q) - 1 as (2^k - 1 + 2^k r) + 2^k r^2 q; halved, since 2^128 is no float. */

@@ -94,7 +94,8 @@ GT_INLINE GT_V GT_F(softplus)(GT_V x)
 {
     GT_F(reduced) p = GT_F(reduce)(-GT_F(at_most)(GT_F(abs)(x), GT_C(104.0f)), GT_C(0.0f), 254);
     GT_V grown = GT_F(grown)(p), lack = 1.0f - (1.0f + grown);
-    GT_V e = GT_F(scaled_sum)(GT_C(1.0f), grown, p.shifted), lost = GT_F(scaled_sum)(grown, lack, p.shifted);
+    GT_U none = (GT_U)GT_IS(GT_F(abs)(x) > 104.0f);
+    GT_V e = GT_F(scaled_sum)(GT_C(1.0f), grown, p.shifted, none), lost = GT_F(scaled_sum)(grown, lack, p.shifted, none);
     GT_V less = e - 1.0f;
     GT_I big = GT_IS(e > 0.41421354f);
     lost = GT_F(where)(big, 0.5f * ((e - (less + 1.0f)) + lost), lost);
