@@ -51,6 +51,7 @@ class _Fuser:
         self.level: dict[Var, Level] = {}
         self.location: dict[Var, Location] = {v: Location(v, dense_strides(v.type.shape)) for v in graph.inputs}
         self.waiting: dict[Var, Eqn] = {}
+        self.in_order: dict[Atom, Var] = {}
         self.number = {eqn.outs[0]: i for i, eqn in enumerate(graph.eqns)}
 
     # ---- what is known of operands ----
@@ -335,8 +336,14 @@ def _view(f: _Fuser, eqn: Eqn) -> None:
         level: Level = "element" if out.type.shape == f.groups[home].space else "row"
         f.put(eqn, home, level, location)
         return
+    if (
+        location is None and x in f.in_order
+    ):  # a reshape, as all that strides cannot say; its elements lie in order already
+        home = f.home_of(f.in_order[x])
+        location = Location(f.locate(f.in_order[x]).base, dense_strides(out.type.shape))
     if location is None:
         f.copy(out, f.locate(x), x.type.shape, "its elements cannot be reached by strides")
+        f.in_order[x] = out
         return
     f.note(eqn, home, "after", location)
 

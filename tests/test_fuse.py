@@ -95,6 +95,18 @@ def test_what_cannot_be_a_view_is_copied():
     assert kinds(made) == ["copy"], made.as_text()
 
 
+def test_the_elements_of_a_view_are_copied_once_for_all_its_shapes():
+    def fn(x, w):
+        turned = gt.permute_dims(gt.exp(x), (1, 0, 2))
+        return gt.reshape(turned, (12, 10)) @ w, gt.sum(gt.reshape(turned, (3, 40)), axis=0), gt.reshape(turned, (120,))
+
+    x, w = np.random.default_rng(0).normal(size=(4, 3, 10)), np.ones((10, 2))
+    made = schedule(fn, x, w)
+    assert kinds(made).count("copy") == 2, made.as_text()  # the second one is the output's own memory
+    for eager, compiled in zip(fn(x, w), gt.compile(fn)(x, w), strict=True):
+        np.testing.assert_allclose(compiled.numpy(), np.asarray(eager), rtol=1e-14)
+
+
 def test_outputs_have_memory_of_their_own():
     made = schedule(lambda x: (x, x.T, gt.exp(x), gt.zeros(3)), ROWS)
     assert len(set(made.outputs)) == 4
