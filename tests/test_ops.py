@@ -336,7 +336,7 @@ def test_operations_that_only_look_neutral_stay(expression):
 
 
 def test_equal_equations_merge_and_zeros_of_other_sign_do_not():
-    graph = gt.trace(lambda x: (gt.pad(x, 1, 0.0), gt.pad(x, 1, -0.0), gt.pad(x, 1, 0.0), x + 0.0, x + 0.0), X)
+    graph = gt.trace(lambda x: (gt.pad(x, 1), gt.pad(x, 1, constant_values=-0.0), gt.pad(x, 1), x + 0.0, x + 0.0), X)
     first, second, third, fourth, fifth = graph.outputs
     assert first is third and first is not second and fourth is fifth
     assert np.signbit(interp.run(graph, [X])[1][0])

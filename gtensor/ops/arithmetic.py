@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError
+from ..interchange import require_device
 from ..ir import Atom, Lit
 from ..prim import Define, Input, Prim, Sample, public, register
 from ..pullback import Masked
@@ -310,13 +311,17 @@ register(
 
 
 @public
-def astype(x: Any, dtype: Any, /) -> Tensor:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """x in another dtype. Floats to integers truncate, saturate, and send NaN to 0; to bool: not 0.
+
+    `copy` is the standard's: nobody can write a tensor, so that x itself is as good as a copy. Raises
+    OptionError for a device other than "cpu".
 
     >>> import gtensor as gt
     >>> astype(gt.tensor([-1.7, 3e9, float("nan")]), "int32")
     Tensor([        -1, 2147483647,          0], dtype=int32)
     """
+    require_device(device)
     return cast(as_tensor(x), as_dtype(dtype))
 
 
