@@ -74,7 +74,7 @@ class Interchange:
 
     def __buffer__(self, flags: int) -> memoryview:
         """The data as read-only memory, for `memoryview` (from Python 3.12 on)."""
-        return memoryview(self.numpy())
+        return self.numpy().data
 
     def __complex__(self) -> complex:
         return complex(float(self))

@@ -206,5 +206,5 @@ def _matrices(term: Term, batch: Labels, outer: Labels, inner: Labels) -> tuple[
     turned = bool(outer) and term.labels[-1] in outer
     order = (inner, outer) if turned else (outer, inner)
     shape = tuple(shape_size(term.extents(part)) for part in order)
-    lead = (shape_size(term.extents(batch)),) if batch else ()
-    return apply("reshape", term.ordered(batch + order[0] + order[1]), shape=lead + shape), turned
+    ordered = term.ordered(batch + order[0] + order[1])
+    return apply("reshape", ordered, shape=term.extents(batch) + shape), turned

@@ -145,7 +145,7 @@ def kron(x1: Any, x2: Any, /) -> Tensor:
     left, right = ((1,) * (rank - t.ndim) + t.type.shape for t in (a, b))
     spread = apply("reshape", a, shape=tuple(n for m in left for n in (m, 1)))
     laid = apply("reshape", b, shape=tuple(n for m in right for n in (1, m)))
-    return apply("reshape", multiply(spread, laid), shape=tuple(m * n for m, n in zip(left, right, strict=True)))
+    return apply("reshape", multiply(spread, laid), shape=tuple(map(shape_size, zip(left, right, strict=True))))
 
 
 @public
