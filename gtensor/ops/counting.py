@@ -96,7 +96,8 @@ def histogram(
         scale = ravel(weights)
         if scale.type.shape != values.type.shape:
             raise ShapeError(f"histogram: weights {scale.type} do not fit {values.type}")
-        totals = sum(where(inside, apply("reshape", scale, shape=(1, values.type.size)), 0), 1)
+        each = where(inside, apply("reshape", scale, shape=(1, values.type.size)), 0)
+        totals = sum(each, 1, dtype=each.dtype)
     if density:
         totals = divide(divide(totals, subtract(edges[1:], edges[:-1])), sum(totals))
     return totals, edges

@@ -14,9 +14,10 @@ import numpy as np
 from ..errors import ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import DEFAULT_FLOAT, Dim, Shape, as_dtype, int64, normalize_axis
+from ..types import DEFAULT_FLOAT, Dim, Shape, as_dtype, bool_, int64, normalize_axis
 from .arithmetic import multiply, where
 from .assemble import stack
+from .places import constant_extent
 from .reduce import sum
 
 
@@ -162,7 +163,7 @@ def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = DEFA
 def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of a vector's elements as columns: x**(n - 1), …, x, 1, the other way round if `increasing`.
 
-    x: [m], for [m, n]; n is m unless given. Raises ShapeError for what is no vector.
+    x: [m], for [m, n]; n is m unless given; bools count as integers. Raises ShapeError for what is no vector.
 
     >>> import gtensor as gt
     >>> gt.vander(gt.tensor([2, 3]), 3)
@@ -170,9 +171,11 @@ def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> Tensor:
             [9, 3, 1]], dtype=int64)
     """
     tensor = as_tensor(x)
-    if tensor.ndim != 1 or isinstance(tensor.type.shape[0], Dim):
-        raise ShapeError(f"vander takes a vector of constant extent, not {tensor.type}")
-    count = tensor.type.shape[0] if n is None else n
+    if tensor.ndim != 1:
+        raise ShapeError(f"vander takes a vector, not {tensor.type}")
+    if tensor.type.dtype == bool_:
+        tensor = cast(tensor, int64)
+    count = constant_extent(tensor, 0, "vander") if n is None else n
     if count < 1:
         return apply("broadcast", cast(as_tensor(False), tensor.type.dtype), shape=(*tensor.type.shape, 0))
     powers = [apply("broadcast", cast(as_tensor(True), tensor.type.dtype), shape=tensor.type.shape)]

@@ -36,7 +36,8 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
     extents = [x.type.shape[normalize_axis(axis, x.ndim)] for x in (a, b)]
     if extents[0] != extents[1]:
         raise ShapeError(f"vecdot: extents along axis {axis} differ: {extents[0]} against {extents[1]}")
-    return sum(multiply(a, b), axis)
+    products = multiply(a, b)
+    return sum(products, axis, dtype=products.dtype)
 
 
 @public
