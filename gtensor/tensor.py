@@ -278,6 +278,7 @@ _UFUNC_NAMES = {
     "absolute": "abs", "arctan2": "atan2", "power": "pow", "true_divide": "divide", "divide": "divide",
     "negative": "negative", "conjugate": "positive", "invert": "bitwise_invert", "arcsin": "asin", "arccos": "acos",
     "arctan": "atan", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
+    "rint": "round",
 }  # fmt: skip
 
 

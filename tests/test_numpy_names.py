@@ -11,7 +11,6 @@ import pytest
 
 import gtensor as gt
 from gtensor.tensor import as_tensor
-from tests.ways import agreed, evaluated
 
 RNG = np.random.default_rng(11)
 DTYPES = ["float32", "float64", "int32", "int64", "uint8", "bool"]

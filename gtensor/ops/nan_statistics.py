@@ -103,7 +103,7 @@ def nanvar(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool
     tensor = as_tensor(x)
     if not tensor.type.dtype.floating:
         return var(tensor, axis, correction, keepdims)
-    centred = _without_nan(subtract(tensor, nanmean(tensor, axis, keepdims=True)), 0.0)
+    centred = where(isnan(tensor), 0.0, subtract(tensor, nanmean(tensor, axis, keepdims=True)))
     freedom = maximum(subtract(_number_count(tensor, axis, keepdims), correction), 0)
     return where(freedom > 0, divide(sum(square(centred), axis, keepdims), freedom), math.nan)
 
