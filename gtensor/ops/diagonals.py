@@ -148,7 +148,7 @@ def triu(x: Any, /, k: int = 0) -> Tensor:
 
 
 @public
-def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = DEFAULT_FLOAT) -> Tensor:
+def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None) -> Tensor:
     """Ones on the k-th diagonal and below, zeros above.
 
     >>> import gtensor as gt
@@ -156,7 +156,8 @@ def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = DEFA
     Tensor([[0., 0., 0.],
             [1., 0., 0.]], dtype=float32)
     """
-    return cast(_below((n_rows, n_rows if n_cols is None else n_cols), k), as_dtype(dtype))
+    below = _below((n_rows, n_rows if n_cols is None else n_cols), k)
+    return cast(below, DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
 
 
 @public
