@@ -9,12 +9,14 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import errors, nn, optim, random
+from . import errors, names, nn, optim, random
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
 from .explain import explain_grad
 from .grad import grad, hvp, jvp, value_and_grad, vjp
+from .inspection import __array_namespace_info__ as __array_namespace_info__
 from .ir import Graph
+from .names import *  # noqa: F403
 from .nn.activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .nn.functions import one_hot
 from .nn.normalization import log_softmax, logsumexp, softmax
@@ -59,7 +61,7 @@ from .ops.arithmetic import (
     where,
 )
 from .ops.arrange import meshgrid, swapaxes, transpose, unstack
-from .ops.assemble import concat, pad, stack
+from .ops.assemble import concat, stack
 from .ops.contract import matmul
 from .ops.control import cond, fori_loop, switch, while_loop
 from .ops.create import (
@@ -88,6 +90,7 @@ from .ops.layout import (
     reshape,
     squeeze,
 )
+from .ops.padding import pad
 from .ops.products import dot, outer, tensordot, vecdot
 from .ops.reduce import all, amax, amin, any, argmax, argmin, max, min, prod, sum
 from .ops.remat import checkpoint
@@ -127,6 +130,7 @@ from .trace import spec, trace
 from .types import bool_, float32, float64, int32, int64, uint8
 
 __version__ = "0.1.0"
+__array_api_version__ = "2024.12"
 
 newaxis = None
 bool = bool_
@@ -332,3 +336,4 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+__all__ += names.__all__

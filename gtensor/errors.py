@@ -103,6 +103,10 @@ class OptionError(GTensorError, ValueError):
     """An option whose value is not one that the function knows, or out of its range."""
 
 
+class CopyError(GTensorError, ValueError, BufferError):
+    """A copy that was forbidden and is needed."""
+
+
 class TraceError(GTensorError, TypeError):
     """Something a traced tensor cannot do, such as being an `if` condition, or leaving its trace."""
 

@@ -415,6 +415,54 @@ class TensorMethods:
     cast = astype
     to = astype
 
+    def ravel(self) -> Tensor:
+        """`gt.ravel(x)`."""
+        return _call("ravel", self)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """`gt.swapaxes(x, axis1, axis2)`."""
+        return _call("swapaxes", self, axis1, axis2)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """`gt.diagonal(x, offset, axis1, axis2)`."""
+        return _call("diagonal", self, offset, axis1, axis2)
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
+        """The sum of a diagonal: `gt.matrix_trace(x, offset, axis1, axis2, dtype)`."""
+        return _call("matrix_trace", self, offset, axis1, axis2, dtype)
+
+    def tril(self, k: int = 0) -> Tensor:
+        """`gt.tril(x, k)`."""
+        return _call("tril", self, k)
+
+    def triu(self, k: int = 0) -> Tensor:
+        """`gt.triu(x, k)`."""
+        return _call("triu", self, k)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Tensor:
+        """`gt.repeat(x, repeats, axis)`, as NumPy's; PyTorch's `repeat` is `tile`."""
+        return _call("repeat", self, repeats, axis)
+
+    def tile(self, *repetitions: Any) -> Tensor:
+        """`gt.tile(x, repetitions)`."""
+        return _call("tile", self, _extents(repetitions))
+
+    def roll(self, shift: Any, axis: Any = None) -> Tensor:
+        """`gt.roll(x, shift, axis)`."""
+        return _call("roll", self, shift, axis)
+
+    def dot(self, other: Any) -> Tensor:
+        """`gt.dot(x, other)`."""
+        return _call("dot", self, other)
+
+    def chunk(self, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
+        """`gt.chunk(x, chunks, axis)`."""
+        return _call("chunk", self, chunks, axis)
+
+    def nonzero(self) -> tuple[Tensor, ...]:
+        """`gt.nonzero(x)`."""
+        return _call("nonzero", self)
+
     def backward(self, gradient: Any = None) -> None:
         """Add the gradient of this scalar to `.grad` of every leaf with `requires_grad` that it depends on."""
         _call("backward", self, gradient)

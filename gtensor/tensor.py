@@ -18,6 +18,7 @@ import numpy as np
 
 from .builder import Builder
 from .errors import DonatedError, DTypeError, GTensorError, ShapeError, Source, TraceError, calling_line
+from .interchange import Interchange
 from .ir import Atom, Lit, Var, lit
 from .methods import TensorMethods
 from .prim import FUNCTIONS, REGISTRY, Prim
@@ -98,7 +99,7 @@ class _State(threading.local):
 STATE = _State()
 
 
-class Tensor(TensorMethods):
+class Tensor(TensorMethods, Interchange):
     """An array of gtensor: concrete (it holds data) or traced (it stands for a value of a graph).
 
     Make one with `gt.tensor`; operators and methods work as NumPy's. Inside `gt.compile`, `gt.trace`
@@ -277,6 +278,7 @@ _UFUNC_NAMES = {
     "absolute": "abs", "arctan2": "atan2", "power": "pow", "true_divide": "divide", "divide": "divide",
     "negative": "negative", "conjugate": "positive", "invert": "bitwise_invert", "arcsin": "asin", "arccos": "acos",
     "arctan": "atan", "left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift",
+    "rint": "round",
 }  # fmt: skip
 
 

@@ -299,6 +299,10 @@ def trace(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
       t1: f32[2,4] = tanh(t0)
       return t1
     """
+    if not callable(fn):
+        raise TraceError(
+            f"trace takes a function, not {type(fn).__name__}", hint="the sum of a diagonal is gt.matrix_trace(x)"
+        )
     leaves, signature = split_arguments(fn, args, kwargs)
     return trace_call(fn, leaves, signature).graph
 

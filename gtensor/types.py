@@ -75,7 +75,7 @@ def as_dtype(dtype: Any) -> DType:
     if isinstance(dtype, type) and dtype in _BY_PYTHON:
         return _BY_PYTHON[dtype]
     try:
-        found = _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
+        found = None if dtype is None else _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
     except TypeError:
         found = None
     if found is None:

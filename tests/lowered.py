@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 import gtensor as gt
-from gtensor import interp, ir
+from gtensor import ir
 from gtensor.codegen import build
 from gtensor.codegen.library import Library
 from gtensor.codegen.options import Options
 from gtensor.codegen.program import Program
 from gtensor.config import get
 from gtensor.fuse import fuse
+from gtensor.interp import run as evaluate
 from gtensor.lower import lower
 from gtensor.passes import simplify
 from gtensor.trace import Traced, split_arguments, to_array, trace_call
@@ -61,7 +62,7 @@ def check(fn: Callable[..., Any], *args: Any, exact: bool = False, rtol: float =
     trace, program, made = compiled(fn, *args)
     _, leaves = traced(fn, *args)
     given = arrays(trace, leaves)
-    expected = interp.run(trace.graph, given)
+    expected = evaluate(trace.graph, given)
     got = made.call(given)
     for wanted, value in zip(expected, got, strict=True):
         assert wanted.shape == value.shape and wanted.dtype == value.dtype

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import gtensor as gt
-from gtensor import interp
+from gtensor.interp import run as evaluate
 from gtensor.prim import REGISTRY, Input, Prim, Sample
 from gtensor.tensor import apply
 from gtensor.types import DTYPES, DType, bool_
@@ -43,7 +43,7 @@ class Entry:
     def interpreted(self, *arrays) -> np.ndarray:
         """The reference evaluator on the traced operation."""
         specs = [gt.spec(a.shape, a.dtype) for a in arrays]
-        (out,) = interp.run(gt.trace(self.call, *specs), arrays)
+        (out,) = evaluate(gt.trace(self.call, *specs), arrays)
         return out
 
 

@@ -365,7 +365,7 @@ class Draft:
         assert other
         texts = [f"gt.concat([{{0}}, {{1}}, {{0}}], axis={axis})", f"gt.stack([{{0}}, {{1}}], axis={max(axis, 1)})"]
         if not is_batched(value.shape):
-            texts.append("gt.pad({0}, (1, 2), 1)")
+            texts.append("gt.pad({0}, (1, 2), constant_values=1)")
         self.write(self.choose(texts), [value, other])
 
     def product(self) -> None:

@@ -69,7 +69,7 @@ FUNCTIONS = {
     "concat flat": (lambda x: gt.concat([x, x[0]], axis=None), lambda x: np.concatenate([x, x[0]], None)),
     "stack": (lambda x: gt.stack([x, -x], axis=-1), lambda x: np.stack([x, -x], -1)),
     "pad": (lambda x: gt.pad(x, 1), lambda x: np.pad(x, 1)),
-    "pad each": (lambda x: gt.pad(x, ((1, 0), (0, 2), (0, 0)), -1.5),
+    "pad each": (lambda x: gt.pad(x, ((1, 0), (0, 2), (0, 0)), constant_values=-1.5),
                  lambda x: np.pad(x, ((1, 0), (0, 2), (0, 0)), constant_values=-1.5)),
     "take": (lambda x: gt.take(x, I, axis=1), lambda x: x.take(I, 1)),
     "take flat": (lambda x: gt.take(x, I), lambda x: x.take(I)),

@@ -31,15 +31,17 @@ LAYERS = {
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
-    "L2": "tensor methods reach trace pullback grad batch interp show check gradcheck explain",
+    "L2": "interchange tensor methods reach trace pullback grad batch interp show check gradcheck explain",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
-             ops.backscan ops.scan ops.control ops.linalg""",
+             ops.backscan ops.scan ops.control ops.linalg inspection ops.choice ops.closeness ops.counting
+             ops.diagonals ops.einsum ops.joining ops.nan_statistics ops.padding ops.places ops.repeating
+             ops.sampled ops.sets ops.splitting""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
              nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
              optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
-             optim.accumulation optim.grouping nn.initializers quantile random""",
+             optim.accumulation optim.grouping nn.initializers quantile random names""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
              cli demo doctor""",

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import gtensor as gt
-from gtensor import interp, statements
+from gtensor import statements
 from gtensor.codegen.program import Gemm, RowKernel
+from gtensor.interp import run as evaluate
 
 from .lowered import check, compiled, normal
 
@@ -166,7 +167,7 @@ def test_one_program_serves_every_size_up_to_the_bound():
         trace, _, made = compiled(fn, *args)
         for size in (1, 7, 64, 0):
             given = [normal(size, 6) if a is batch else a for a in args]
-            for wanted, value in zip(interp.run(trace.graph, given), made.call(given), strict=True):
+            for wanted, value in zip(evaluate(trace.graph, given), made.call(given), strict=True):
                 assert wanted.shape == value.shape
                 np.testing.assert_allclose(value, wanted, rtol=1e-5, atol=1e-5)
 

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 import gtensor as gt
-from gtensor import interp, tree
+from gtensor import tree
+from gtensor.interp import run as evaluate
 from gtensor.tensor import as_tensor
 from gtensor.trace import split_arguments, to_array, trace_call
 
@@ -22,7 +23,7 @@ def evaluated(fn: Callable[..., Any], *args: Any) -> Any:
     leaves, signature = split_arguments(fn, args, {})
     traced = trace_call(fn, leaves, signature)
     given = [to_array(leaf) for leaf, type_ in zip(leaves, signature.types, strict=True) if type_ is not None]
-    outs = interp.run(traced.graph, [*given, *map(to_array, traced.captured)])
+    outs = evaluate(traced.graph, [*given, *map(to_array, traced.captured)])
     return tree.unflatten(traced.out_structure, outs)
 
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError
+from ..interchange import require_device
 from ..ir import Atom, Lit
 from ..prim import Define, Input, Prim, Sample, public, register
 from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, broadcast, cast
 from ..types import DType, Type, as_dtype, bool_, promote
-from .records import Function, batch_elementwise, bool_type, common_shape, elementwise, uniform
+from .records import Function, batch_elementwise, bool_type, common_shape, elementwise, same_type, uniform
 
 Array = np.ndarray[Any, Any]
 NUMBERS = ("f", "i", "u")
@@ -29,6 +30,13 @@ def _is(atom: Atom, value: float, negative_zero: bool | None = None) -> bool:
     if not isinstance(atom, Lit) or atom.value != value:
         return False
     return negative_zero is None or bool(np.signbit(atom.value)) == negative_zero
+
+
+def _number_type(*types: Type) -> Type:
+    """The operands' shape and dtype, which must not be bool."""
+    if types[0].dtype == bool_:
+        raise DTypeError("takes numbers, not bools")
+    return same_type(*types)
 
 
 def _simplify_add(ins: Sequence[Atom], define: Define) -> Atom | None:
@@ -73,8 +81,8 @@ add = elementwise(
 )  # fmt: skip
 subtract = elementwise(
     "sub", np.subtract, {"f": "{0} - {1}", "*": "gt_sub_{t}({0}, {1})"},
-    vjp=lambda g, y, a, b: (g, lambda: -g), arity=2, simplify=_simplify_subtract, exact=True, dtypes=NUMBERS,
-    public="subtract", doc="Elementwise difference.",
+    vjp=lambda g, y, a, b: (g, lambda: -g), arity=2, type=_number_type, simplify=_simplify_subtract, exact=True,
+    dtypes=NUMBERS, public="subtract", doc="Elementwise difference.",
 )  # fmt: skip
 multiply = elementwise(
     "mul", np.multiply, {"f": "{0} * {1}", "*": "gt_mul_{t}({0}, {1})", "b": "{0} & {1}"},
@@ -88,8 +96,8 @@ divide = elementwise(
     public="divide", doc="Elementwise quotient; integers give the default float.",
 )  # fmt: skip
 negative = elementwise(
-    "neg", np.negative, {"f": "-{0}", "*": "gt_neg_{t}({0})"}, vjp=lambda g, y, x: (-g,), simplify=_inverse("neg"),
-    exact=True, dtypes=NUMBERS, public="negative", doc="Elementwise -x; integers wrap.",
+    "neg", np.negative, {"f": "-{0}", "*": "gt_neg_{t}({0})"}, vjp=lambda g, y, x: (-g,), type=_number_type,
+    simplify=_inverse("neg"), exact=True, dtypes=NUMBERS, public="negative", doc="Elementwise -x; integers wrap.",
 )  # fmt: skip
 abs = elementwise(
     "abs", np.abs, {"f": "gt_abs_{t}({0})", "*": "gt_abs_{t}({0})"}, vjp=lambda g, y, x: (g * sign(x),), exact=True,
@@ -97,8 +105,8 @@ abs = elementwise(
     doc="Elementwise absolute value; its derivative at 0 is 0.",
 )  # fmt: skip
 sign: Function = elementwise(
-    "sign", np.sign, "gt_sign_{t}({0})", vjp=lambda g, y, x: (None,), zero=True, exact=True, dtypes=NUMBERS,
-    doc="Elementwise -1, 0 or 1; NaN stays. Its derivative is 0.",
+    "sign", np.sign, "gt_sign_{t}({0})", vjp=lambda g, y, x: (None,), zero=True, type=_number_type, exact=True,
+    dtypes=NUMBERS, doc="Elementwise -1, 0 or 1; NaN stays. Its derivative is 0.",
 )  # fmt: skip
 
 
@@ -125,12 +133,12 @@ minimum = elementwise(
 )  # fmt: skip
 floor_divide = elementwise(
     "floor_divide", np.floor_divide, "gt_floor_divide_{t}({0}, {1})", vjp=lambda g, y, a, b: (None, None), zero=True,
-    arity=2, exact=True, samples=[[uniform(-9, 9), uniform(-4, 4)]], dtypes=NUMBERS,
+    arity=2, type=_number_type, exact=True, samples=[[uniform(-9, 9), uniform(-4, 4)]], dtypes=NUMBERS,
     doc="Elementwise quotient rounded down; integer division by zero gives 0. Its derivative is 0.",
 )  # fmt: skip
 remainder = elementwise(
     "remainder", np.remainder, "gt_remainder_{t}({0}, {1})",
-    vjp=lambda g, y, a, b: (g, lambda: -(g * floor_divide(a, b))), arity=2, exact=True,
+    vjp=lambda g, y, a, b: (g, lambda: -(g * floor_divide(a, b))), arity=2, type=_number_type, exact=True,
     samples=[[Input(values=[5.3, -4.2, 0.7]), Input(values=[2.0, 3.0, -0.4])]], dtypes=NUMBERS,
     doc="Elementwise a - b * floor(a / b), with the sign of b; integer remainder by zero gives 0.",
 )  # fmt: skip
@@ -310,13 +318,17 @@ register(
 
 
 @public
-def astype(x: Any, dtype: Any, /) -> Tensor:
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """x in another dtype. Floats to integers truncate, saturate, and send NaN to 0; to bool: not 0.
+
+    `copy` is the standard's: nobody can write a tensor, so that x itself is as good as a copy. Raises
+    OptionError for a device other than "cpu".
 
     >>> import gtensor as gt
     >>> astype(gt.tensor([-1.7, 3e9, float("nan")]), "int32")
     Tensor([        -1, 2147483647,          0], dtype=int32)
     """
+    require_device(device)
     return cast(as_tensor(x), as_dtype(dtype))
 
 

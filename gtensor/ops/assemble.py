@@ -1,4 +1,4 @@
-"""Operations that write operands into a new array: pad and concat, and what is made of them.
+"""Operations that write operands into a new array: pad (public in `padding`), concat, and stack made of it.
 
 `pad` writes an operand into a filled array at a start and a step, which makes it the derivative of
 `slice`; `concat` writes operands side by side. In the compiled code producers may write in place.
@@ -15,8 +15,7 @@ from ..errors import DTypeError, ShapeError
 from ..prim import Placement, Prim, Sample, public, register
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Shape, Type, extent_bound, normalize_axis, promote, show_shapes
-from .arithmetic import cast_array
-from .layout import ALL, add_extents, expand_dims, flatten
+from .layout import ALL, expand_dims, flatten
 from .records import move_axis, uniform
 
 Array = np.ndarray[Any, Any]
@@ -78,29 +77,6 @@ register(
         flops=0, doc="A filled array with the operand written at start + step * i.",
     )
 )  # fmt: skip
-
-
-@public
-def pad(x: Any, pad_width: Any, /, constant_values: float = 0.0) -> Tensor:
-    """x with constant borders; `pad_width` is (before, after) for all axes or one such pair per axis.
-
-    Raises ShapeError for a negative width, and where a run-time axis would grow.
-
-    >>> import gtensor as gt
-    >>> pad(gt.tensor([1.0, 2.0]), (1, 0))
-    Tensor([0., 1., 2.], dtype=float32)
-    """
-    tensor = as_tensor(x)
-    widths = np.broadcast_to(np.asarray(pad_width, dtype=np.int64), (tensor.ndim, 2))
-    if (widths < 0).any():
-        raise ShapeError(f"pad: widths {pad_width} must not be negative")
-    shape = tuple(
-        n + int(w.sum()) if isinstance(n, int) else add_extents(n, int(w.sum()))
-        for n, w in zip(tensor.type.shape, widths, strict=True)
-    )
-    start = tuple(int(w[0]) for w in widths)
-    value = cast_array(np.asarray(constant_values), tensor.dtype).item()
-    return apply("pad", tensor, shape=shape, start=start, step=(1,) * tensor.ndim, value=value)
 
 
 def _concat_type(*types: Type, axis: int) -> Type:

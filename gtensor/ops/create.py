@@ -1,4 +1,4 @@
-"""Arrays from nothing: tensor, zeros, ones, full, arange, linspace, eye, iota, seeded randn.
+"""Arrays from nothing: tensor, zeros, ones, full, empty, arange, linspace and its kind, eye, iota, seeded randn.
 
 Inside a trace they are equations (a literal broadcast, a counter), outside they are arrays. The default
 dtypes are float32 and int64.
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, ShapeError
+from ..errors import CopyError, DTypeError, OptionError, ShapeError
+from ..interchange import require_device
 from ..prim import Prim, Sample, public, register
 from ..tensor import Tensor, apply, as_tensor, cast, from_data, frozen
 from ..trace import to_array
@@ -87,68 +88,132 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
 
 
 @public
-def asarray(data: Any, /, dtype: Any = None) -> Tensor:
-    """A tensor of the data, which is itself when it already is one of that dtype."""
-    if isinstance(data, Tensor):
-        return data if dtype is None else cast(data, as_dtype(dtype))
-    return tensor(data, dtype)
+def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor of the data, which is itself when it already is one of that dtype.
+
+    `copy=True` is the default for everything else; `copy=False` raises CopyError where a copy is needed,
+    because a tensor's memory is its own. Raises OptionError for a device other than "cpu", DTypeError as `tensor`.
+
+    >>> import gtensor as gt
+    >>> gt.asarray([1, 2], dtype=gt.float32)
+    Tensor([1., 2.], dtype=float32)
+    """
+    require_device(device)
+    same = isinstance(obj, Tensor) and (dtype is None or as_dtype(dtype) == obj.dtype)
+    if copy is False and not same:
+        raise CopyError("asarray: a tensor's memory is its own, so the data must be copied", hint="leave copy out")
+    if isinstance(obj, Tensor):
+        return obj if dtype is None else cast(obj, as_dtype(dtype))
+    return tensor(obj, dtype)
 
 
 @public
-def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
-    """An array of one value, whose dtype follows the value by default."""
+def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor of an array of another library that speaks DLPack (NumPy, PyTorch, JAX, …), of its dtype.
+
+    The data are copied, since nobody may write a tensor's memory; `copy=False` raises CopyError. A tensor is
+    given back itself. Raises OptionError for a device other than "cpu", DTypeError for what does not speak
+    DLPack and for a dtype that gtensor has not.
+
+    >>> import gtensor as gt, numpy as np
+    >>> gt.from_dlpack(np.arange(3))
+    Tensor([0, 1, 2], dtype=int64)
+    """
+    require_device(device)
+    if isinstance(x, Tensor):
+        return x
+    if not hasattr(x, "__dlpack__"):
+        raise DTypeError(f"from_dlpack: {type(x).__name__} does not speak DLPack", hint="use gt.asarray")
+    if copy is False:
+        raise CopyError("from_dlpack: a tensor's memory is its own, so the data must be copied", hint="leave copy out")
+    return tensor(np.from_dlpack(x))
+
+
+@public
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """An array of one value, whose dtype follows the value by default.
+
+    >>> import gtensor as gt
+    >>> gt.full(2, 7)
+    Tensor([7, 7], dtype=int64)
+    """
+    require_device(device)
     value = as_tensor(fill_value)
     value = cast(value, resolve(value.type).dtype if dtype is None else as_dtype(dtype))
     return apply("broadcast", value, shape=as_shape(shape))
 
 
 @public
-def zeros(shape: Any, dtype: Any = float32) -> Tensor:
-    """An array of zeros.
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """An array of zeros, of the default float unless a dtype is given.
 
     >>> zeros((2, 2))
     Tensor([[0., 0.],
             [0., 0.]], dtype=float32)
     """
-    return full(shape, 0, dtype)
+    return full(shape, 0, DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
 @public
-def ones(shape: Any, dtype: Any = float32) -> Tensor:
-    """An array of ones."""
-    return full(shape, 1, dtype)
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """An array of ones, of the default float unless a dtype is given.
+
+    >>> ones(3)
+    Tensor([1., 1., 1.], dtype=float32)
+    """
+    return full(shape, 1, DEFAULT_FLOAT if dtype is None else dtype, device=device)
 
 
-def _like(x: Any, value: Any, dtype: Any) -> Tensor:
+@public
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """An array to which no values are promised: zeros, since a tensor cannot be filled later.
+
+    >>> import gtensor as gt
+    >>> gt.empty((2, 3)).shape
+    (2, 3)
+    """
+    return zeros(shape, dtype, device=device)
+
+
+def _like(x: Any, value: Any, dtype: Any, device: Any) -> Tensor:
     type_ = resolve(as_tensor(x).type)
-    return full(type_.shape, value, type_.dtype if dtype is None else dtype)
+    return full(type_.shape, value, type_.dtype if dtype is None else dtype, device=device)
 
 
 @public
-def zeros_like(x: Any, /, dtype: Any = None) -> Tensor:
+def zeros_like(x: Any, /, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Zeros in the shape and dtype of x."""
-    return _like(x, 0, dtype)
+    return _like(x, 0, dtype, device)
 
 
 @public
-def ones_like(x: Any, /, dtype: Any = None) -> Tensor:
+def ones_like(x: Any, /, dtype: Any = None, *, device: Any = None) -> Tensor:
     """Ones in the shape and dtype of x."""
-    return _like(x, 1, dtype)
+    return _like(x, 1, dtype, device)
 
 
 @public
-def full_like(x: Any, fill_value: Any, /, dtype: Any = None) -> Tensor:
+def empty_like(x: Any, /, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """An array in the shape and dtype of x to which no values are promised: zeros."""
+    return _like(x, 0, dtype, device)
+
+
+@public
+def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """One value in the shape and dtype of x."""
-    return _like(x, fill_value, dtype)
+    return _like(x, fill_value, dtype, device)
 
 
 @public
-def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: Any = None) -> Tensor:
+def arange(
+    start: float, /, stop: float | None = None, step: float = 1, dtype: Any = None, *, device: Any = None
+) -> Tensor:
     """start, start + step, … below stop (0 … start with one argument); int64 for integers, else float32.
 
     >>> arange(3)
     Tensor([0, 1, 2], dtype=int64)
     """
+    require_device(device)
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError("arange: step must not be 0")
@@ -162,31 +227,90 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, dtype: A
     return cast(apply("add", apply("mul", line, step), first), target)
 
 
-@public
-def linspace(start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True) -> Tensor:
-    """`num` evenly spaced values from start to stop, the last included by default.
-
-    >>> linspace(0.0, 1.0, 3)
-    Tensor([0. , 0.5, 1. ], dtype=float32)
-    """
+def _line(start: float, stop: float, num: int, endpoint: bool, what: str) -> Tensor:
+    """`num` evenly spaced values in float64, the last of them exactly `stop`."""
     if num < 0:
-        raise ShapeError(f"linspace: num is {num}, which is negative")
-    target = DEFAULT_FLOAT if dtype is None else as_dtype(dtype)
+        raise ShapeError(f"{what}: num is {num}, which is negative")
     parts = num - 1 if endpoint else num
     line = apply("iota", shape=(num,), axis=0, dtype=float64)
     values = apply("add", apply("mul", line, (stop - start) / parts if parts > 0 else 0.0), float(start))
     if endpoint and num > 1:
         values = apply("where", apply("eq", line, float(num - 1)), cast(as_tensor(float(stop)), float64), values)
-    return cast(values, target)
+    return values
 
 
 @public
-def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = float32) -> Tensor:
-    """Ones on the k-th diagonal, zeros elsewhere."""
+def linspace(
+    start: float, stop: float, /, num: int, dtype: Any = None, endpoint: bool = True, *, device: Any = None
+) -> Tensor:
+    """`num` evenly spaced values from start to stop, the last included by default.
+
+    >>> linspace(0.0, 1.0, 3)
+    Tensor([0. , 0.5, 1. ], dtype=float32)
+    """
+    require_device(device)
+    return cast(_line(start, stop, num, endpoint, "linspace"), DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
+
+
+@public
+def logspace(
+    start: float, stop: float, /, num: int = 50, base: float = 10.0, dtype: Any = None, endpoint: bool = True
+) -> Tensor:
+    """base ** start … base ** stop in `num` steps of one factor, the last included by default.
+
+    Computed in float64. Raises ShapeError for a negative num.
+
+    >>> logspace(0, 2, 3)
+    Tensor([  1.,  10., 100.], dtype=float32)
+    """
+    powers = apply("pow", cast(as_tensor(float(base)), float64), _line(start, stop, num, endpoint, "logspace"))
+    return cast(powers, DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
+
+
+@public
+def geomspace(start: float, stop: float, /, num: int = 50, dtype: Any = None, endpoint: bool = True) -> Tensor:
+    """`num` values from start to stop with one factor between neighbours, the last included by default.
+
+    Both ends are exact. Raises OptionError where an end is 0 or the ends differ in sign, ShapeError for a
+    negative num.
+
+    >>> geomspace(1, 8, 4)
+    Tensor([1., 2., 4., 8.], dtype=float32)
+    """
+    if not start * stop > 0:
+        raise OptionError(f"geomspace: start and stop must not be 0 and be of one sign, not {start} and {stop}")
+    powers = apply("exp", _line(0.0, math.log(stop / start), num, endpoint, "geomspace"))
+    values = apply("mul", powers, float(start))
+    if endpoint and num > 1:
+        line = apply("iota", shape=(num,), axis=0, dtype=int64)
+        values = apply("where", apply("eq", line, num - 1), cast(as_tensor(float(stop)), float64), values)
+    return cast(values, DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
+
+
+@public
+def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """Ones on the k-th diagonal, zeros elsewhere.
+
+    >>> eye(2, k=1)
+    Tensor([[0., 1.],
+            [0., 0.]], dtype=float32)
+    """
+    require_device(device)
     shape = (n_rows, n_rows if n_cols is None else n_cols)
     row = apply("iota", shape=shape, axis=0, dtype=int64)
     column = apply("iota", shape=shape, axis=1, dtype=int64)
-    return cast(apply("eq", apply("add", row, k), column), as_dtype(dtype))
+    return cast(apply("eq", apply("add", row, k), column), DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
+
+
+@public
+def identity(n: int, /, dtype: Any = None) -> Tensor:
+    """The matrix [n, n] with ones on the diagonal and zeros elsewhere.
+
+    >>> identity(2)
+    Tensor([[1., 0.],
+            [0., 1.]], dtype=float32)
+    """
+    return eye(n, dtype=dtype)
 
 
 @public

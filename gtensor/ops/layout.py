@@ -201,8 +201,10 @@ register(
 
 
 @public
-def reshape(x: Any, /, shape: Any) -> Tensor:
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Tensor:
     """The same elements in another shape; one extent may be -1. Raises ShapeError where the sizes differ.
+
+    `copy` is the standard's: nobody can write a tensor, so that a view is as good as a copy.
 
     >>> import gtensor as gt
     >>> reshape(gt.arange(6), (2, -1)).shape
@@ -256,12 +258,19 @@ def squeeze(x: Any, /, axis: Any = None) -> Tensor:
 
 
 @public
-def expand_dims(x: Any, /, axis: int = 0) -> Tensor:
-    """With a new axis of extent 1 at that place."""
+def expand_dims(x: Any, /, axis: int | tuple[int, ...] = 0) -> Tensor:
+    """With a new axis of extent 1 at that place, or several at places of the result.
+
+    >>> import gtensor as gt
+    >>> gt.expand_dims(gt.ones((2, 3)), (0, -1)).shape
+    (1, 2, 3, 1)
+    """
     tensor = as_tensor(x)
-    at = normalize_axis(axis, tensor.ndim + 1)
-    shape = tensor.type.shape
-    return apply("reshape", tensor, shape=(*shape[:at], 1, *shape[at:]))
+    new = normalize_axes(axis, tensor.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1))
+    extents = list(tensor.type.shape)
+    for at in new:
+        extents.insert(at, 1)
+    return apply("reshape", tensor, shape=tuple(extents))
 
 
 # ---- transpose and flip ----------------------------------------------------------------------------------
@@ -326,12 +335,21 @@ def matrix_transpose(x: Any, /) -> Tensor:
 
 
 @public
-def moveaxis(x: Any, source: int, destination: int, /) -> Tensor:
-    """x with one axis moved to another place."""
+def moveaxis(x: Any, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tensor:
+    """x with one axis moved to another place, or several.
+
+    >>> import gtensor as gt
+    >>> gt.moveaxis(gt.ones((2, 3, 4)), (0, 1), (-1, 0)).shape
+    (3, 4, 2)
+    """
     tensor = as_tensor(x)
-    start, end = normalize_axis(source, tensor.ndim), normalize_axis(destination, tensor.ndim)
-    order = [i for i in range(tensor.ndim) if i != start]
-    order.insert(end, start)
+    pairs = [a if isinstance(a, (tuple, list)) else (a,) for a in (source, destination)]
+    starts, ends = ([normalize_axis(a, tensor.ndim) for a in axes] for axes in pairs)
+    if len(starts) != len(ends) or len({*starts}) != len(starts) or len({*ends}) != len(ends):
+        raise ShapeError(f"moveaxis: axes {source} cannot be moved to {destination}")
+    order = [i for i in range(tensor.ndim) if i not in starts]
+    for end, start in sorted(zip(ends, starts, strict=True)):
+        order.insert(end, start)
     return apply("transpose", tensor, axes=tuple(order))
 
 

@@ -1,4 +1,4 @@
-"""Products by other names, composed of the matrix product: dot, vecdot, outer, tensordot.
+"""Products by other names, composed of the matrix product: dot, inner, vdot, vecdot, outer, tensordot, kron, cross.
 
 Laws: dtypes promote as everywhere; sizes that do not fit raise ShapeError naming the function.
 """
@@ -12,9 +12,13 @@ from ..errors import ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor
 from ..types import normalize_axis, shape_size
-from .arithmetic import multiply
+from .arithmetic import multiply, subtract
+from .arrange import ravel
 from .contract import matmul
+from .layout import moveaxis
+from .places import constant_extent
 from .reduce import sum
+from .repeating import roll
 
 
 @public
@@ -32,7 +36,8 @@ def vecdot(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
     extents = [x.type.shape[normalize_axis(axis, x.ndim)] for x in (a, b)]
     if extents[0] != extents[1]:
         raise ShapeError(f"vecdot: extents along axis {axis} differ: {extents[0]} against {extents[1]}")
-    return sum(multiply(a, b), axis)
+    products = multiply(a, b)
+    return sum(products, axis, dtype=products.dtype)
 
 
 @public
@@ -97,3 +102,68 @@ def dot(x1: Any, x2: Any, /) -> Tensor:
     if a.ndim == 0 or b.ndim == 0:
         return multiply(a, b)
     return matmul(a, b) if b.ndim <= 2 else tensordot(a, b, axes=((-1,), (-2,)))
+
+
+@public
+def inner(x1: Any, x2: Any, /) -> Tensor:
+    """The sums of products over the last axes of both, as `np.inner`; elementwise with a scalar.
+
+    The result has the other axes of x1, then those of x2. Raises ShapeError where the last extents differ.
+
+    >>> import gtensor as gt
+    >>> gt.inner(gt.ones((2, 3)), gt.ones((4, 3))).shape
+    (2, 4)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    return multiply(a, b) if a.ndim == 0 or b.ndim == 0 else tensordot(a, b, axes=((-1,), (-1,)))
+
+
+@public
+def vdot(x1: Any, x2: Any, /) -> Tensor:
+    """The sum of products of all elements of two arrays of one size, flattened first.
+
+    Raises ShapeError where the sizes differ.
+
+    >>> import gtensor as gt
+    >>> gt.vdot([[1, 2], [3, 4]], [1, 10, 100, 1000])
+    Tensor(4321, dtype=int64)
+    """
+    return vecdot(ravel(x1), ravel(x2))
+
+
+@public
+def kron(x1: Any, x2: Any, /) -> Tensor:
+    """The Kronecker product: x1 with each element replaced by it times x2.
+
+    Of fewer axes than the other, an operand gets new ones in front.
+
+    >>> import gtensor as gt
+    >>> gt.kron([1, 10], [1, 2, 3])
+    Tensor([ 1,  2,  3, 10, 20, 30], dtype=int64)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    rank = a.ndim if a.ndim > b.ndim else b.ndim
+    left, right = ((1,) * (rank - t.ndim) + t.type.shape for t in (a, b))
+    spread = apply("reshape", a, shape=tuple(n for m in left for n in (m, 1)))
+    laid = apply("reshape", b, shape=tuple(n for m in right for n in (1, m)))
+    return apply("reshape", multiply(spread, laid), shape=tuple(map(shape_size, zip(left, right, strict=True))))
+
+
+@public
+def cross(x1: Any, x2: Any, /, axis: int = -1) -> Tensor:
+    """The vector product of the vectors along an axis of extent 3; the other axes broadcast.
+
+    Raises ShapeError for another extent.
+
+    >>> import gtensor as gt
+    >>> gt.cross([1, 0, 0], [0, 1, 0])
+    Tensor([0, 0, 1], dtype=int64)
+    """
+    a, b = as_tensor(x1), as_tensor(x2)
+    for x in (a, b):
+        if constant_extent(x, normalize_axis(axis, x.ndim), "cross") != 3:
+            raise ShapeError(f"cross: axis {axis} of {a.type} and {b.type} must have the extent 3")
+    a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
+    turned = [(roll(x, -1, -1), roll(x, -2, -1)) for x in (a, b)]
+    (a1, a2), (b1, b2) = turned
+    return moveaxis(subtract(multiply(a1, b2), multiply(a2, b1)), -1, axis)

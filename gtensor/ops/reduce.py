@@ -226,21 +226,28 @@ def sum(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = None)
     >>> sum(gt.tensor([[1.0, 2.0], [3.0, 4.0]]), axis=0)
     Tensor([4., 6.], dtype=float32)
     """
+    return _folded_as("sum", x, axis, keepdims, dtype)
+
+
+def _folded_as(name: str, x: Any, axis: Axis, keepdims: bool, dtype: Any) -> Tensor:
+    """A reduction of the elements converted to a dtype, in that dtype."""
     if dtype is None:
-        return reduce("sum", x, axis, keepdims)
+        return reduce(name, x, axis, keepdims)
     target = as_dtype(dtype)
-    return cast(reduce("sum", cast(as_tensor(x), target), axis, keepdims), target)
+    return cast(reduce(name, cast(as_tensor(x), target), axis, keepdims), target)
 
 
 @public
-def prod(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def prod(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The product over axes; 1 where there is nothing to multiply. Its gradient is right for zeros too.
+
+    With `dtype` the elements are converted first, and the result has that dtype.
 
     >>> import gtensor as gt
     >>> gt.grad(prod)(gt.tensor([2.0, 0.0, 3.0]))
     Tensor([0., 6., 0.], dtype=float32)
     """
-    return reduce("prod", x, axis, keepdims)
+    return _folded_as("prod", x, axis, keepdims, dtype)
 
 
 def _extreme(name: str, of_bools: str, x: Any, axis: Axis, keepdims: bool) -> Tensor:

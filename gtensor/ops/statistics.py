@@ -1,4 +1,4 @@
-"""Statistics over axes, composed of sums: mean, var, std and the 2-norm.
+"""Statistics over axes, composed of sums: mean, average, var, std, ptp and the 2-norm.
 
 Integers and bool give the default float; their sums are taken in int64 or float64 first. Variances are
 two-pass. Laws: the standard deviation of equal elements and the norm of the zero vector have gradient 0;
@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..errors import ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import DEFAULT_FLOAT, Dim, Type, float64, int64, normalize_axes
-from .arithmetic import abs, divide, maximum, stop_gradient, subtract, where
-from .reduce import Axis, max, reduce, sum
+from .arithmetic import abs, divide, maximum, multiply, stop_gradient, subtract, where
+from .reduce import Axis, max, min, reduce, sum
 from .transcendental import sqrt, square
 
 
@@ -57,6 +58,48 @@ def mean(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
+    """The mean over axes, weighted if weights are given; with `returned` also the sum of the weights.
+
+    x: any shape; integers and bool give the default float. weights: of x's shape, or one per place of the
+    axes in their order. NaN or infinite where the weights sum to 0. Raises ShapeError for weights that do not
+    fit and for a wrong axis.
+
+    >>> import gtensor as gt
+    >>> gt.average(gt.tensor([1.0, 5.0]), weights=[3.0, 1.0])
+    Tensor(2., dtype=float32)
+    """
+    tensor = floating(x)
+    axes = normalize_axes(axis, tensor.ndim)
+    if weights is None:
+        result = mean(tensor, axis, keepdims)
+        count = _count(tensor.type, axes)
+        total = apply("broadcast", cast(as_tensor(count), tensor.type.dtype), shape=result.type.shape)
+        return (result, total) if returned else result
+    scale = floating(weights)
+    if scale.type.shape != tensor.type.shape:
+        if scale.type.shape != tuple(tensor.type.shape[i] for i in axes):
+            raise ShapeError(f"average: weights {scale.type} do not fit axis {axis} of {tensor.type}")
+        scale = apply("reshape", scale, shape=tuple(n if i in axes else 1 for i, n in enumerate(tensor.type.shape)))
+        scale = apply("broadcast", scale, shape=tensor.type.shape)
+    total = sum(scale, axis, keepdims)
+    result = divide(sum(multiply(tensor, scale), axis, keepdims), total)
+    return (result, cast(total, result.type.dtype)) if returned else result
+
+
+@public
+def ptp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """The distance from the smallest to the largest element over axes; errors as for `max`.
+
+    >>> import gtensor as gt
+    >>> gt.ptp(gt.tensor([[1, 5], [2, 9]]), axis=1)
+    Tensor([4, 7], dtype=int64)
+    """
+    tensor = as_tensor(x)
+    return subtract(max(tensor, axis, keepdims), min(tensor, axis, keepdims))
+
+
+@public
 def var(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes (all by default): squared distances from the mean, summed, over n - correction.
 
@@ -90,10 +133,10 @@ def std(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
     >>> gt.std(gt.tensor([1.0, 3.0])), gt.grad(gt.std)(gt.tensor([2.0, 2.0]))
     (Tensor(1., dtype=float32), Tensor([0., 0.], dtype=float32))
     """
-    return _root(var(x, axis, correction, keepdims))
+    return root(var(x, axis, correction, keepdims))
 
 
-def _root(x: Tensor) -> Tensor:
+def root(x: Tensor) -> Tensor:
     """The square root, with gradient 0 at 0: the mask of `where` cuts the infinite one off."""
     return where(x == 0, 0, sqrt(x))
 
@@ -116,8 +159,8 @@ def norm(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
         return reduce("sum", tensor, axes, keepdims)
     largest = stop_gradient(max(abs(tensor), axes, keepdims=True))
     scale = where((largest > 0) & (largest < math.inf), largest, 1)
-    root = _root(sum(square(tensor / scale), axes, keepdims=True)) * scale
-    return root if keepdims else apply("reshape", root, shape=_dropped(tensor.type, axes))
+    length = root(sum(square(tensor / scale), axes, keepdims=True)) * scale
+    return length if keepdims else apply("reshape", length, shape=_dropped(tensor.type, axes))
 
 
 def _dropped(type: Type, axes: tuple[int, ...]) -> tuple[int | Dim, ...]:

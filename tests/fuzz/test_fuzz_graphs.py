@@ -11,9 +11,9 @@ from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
 import gtensor as gt
-from gtensor import interp
 from gtensor.builder import rebuild
 from gtensor.check import check_graph
+from gtensor.interp import run as evaluate
 from gtensor.ir import text
 from gtensor.trace import split_arguments, to_array, trace_call
 from tests.op_table import same_bits
@@ -26,7 +26,7 @@ def evaluated(recipe: Recipe, arrays, specs) -> list[np.ndarray]:
     """The reference evaluator on the recipe's graph."""
     leaves, signature = split_arguments(recipe, tuple(specs), {})
     traced = trace_call(recipe, leaves, signature)
-    return interp.run(traced.graph, [*arrays, *map(to_array, traced.captured)])
+    return evaluate(traced.graph, [*arrays, *map(to_array, traced.captured)])
 
 
 def equal(recipe: Recipe, found, expected) -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import gtensor as gt
-from gtensor import interp, passes
+from gtensor import passes
 from gtensor.builder import Builder
 from gtensor.errors import InternalError, OptionError
+from gtensor.interp import run as evaluate
 from gtensor.ir import Graph, Lit, lit, subgraphs, text
 from gtensor.passes import PASSES, simplify
 from gtensor.passes.cut import cut
@@ -71,8 +72,8 @@ def test_an_index_check_that_nothing_needs_goes_with_its_error():
     graph = gt.trace(fn, F3, gt.spec((2,), "int64"))
     out_of_range = [np.zeros(3, np.float32), np.array([0, 7])]
     with pytest.raises(IndexError):
-        interp.run(graph, out_of_range)
-    assert interp.run(dce(graph), out_of_range)[0].tolist() == [0, 0, 0]
+        evaluate(graph, out_of_range)
+    assert evaluate(dce(graph), out_of_range)[0].tolist() == [0, 0, 0]
 
 
 # ---- simplify --------------------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ def test_float64_reaches_literals_parameters_and_results():
     assert "f32" in text(graph, sources=False) and "float32" in text(graph, sources=False)
     assert "f32" not in text(in_float64(graph), sources=False)
     assert "float32" not in text(in_float64(graph), sources=False)
-    assert interp.run(in_float64(graph), [np.ones(3)])[0].dtype == np.float64
+    assert evaluate(in_float64(graph), [np.ones(3)])[0].dtype == np.float64
 
 
 # ---- graphs inside equations -----------------------------------------------------------------------------
@@ -195,7 +196,7 @@ def call(monkeypatch):
     """A primitive that runs a body graph, bound by `call(body, *operands)`."""
     prim = Prim(
         "call", "contract", lambda *types, body, more: tuple(a.type for a in body.outputs),
-        lambda *arrays, body, more: tuple(interp.run(body, arrays)),
+        lambda *arrays, body, more: tuple(evaluate(body, arrays)),
     )  # fmt: skip
     monkeypatch.setitem(REGISTRY, "call", prim)
 

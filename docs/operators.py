@@ -1,0 +1,262 @@
+"""Writes docs/operators.md: each public array function, its other names, what it takes, whether it has a derivative.
+
+Nothing is written by hand but `CALLS`: how to call what one or two arrays alone do not call. Dtypes are those in
+which that call runs; derivatives and the loops it is made of are read off a trace of it in float64. Run it as
+`python docs/operators.py`; a test says when the page is out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import gtensor as gt
+from gtensor.errors import GTensorError
+from gtensor.prim import FUNCTIONS
+from gtensor.tensor import Tensor
+from gtensor.types import DTYPES, DType
+
+PAGE = Path(__file__).resolve().parent / "operators.md"
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "append": lambda f, x, y: f(x, y),
+    "arange": lambda f, x, y: f(5, dtype=x.dtype),
+    "array_split": lambda f, x, y: f(x, 2),
+    "asarray": lambda f, x, y: f(x),
+    "astype": lambda f, x, y: f(x, gt.float32),
+    "atleast_1d": lambda f, x, y: f(x),
+    "atleast_2d": lambda f, x, y: f(x),
+    "atleast_3d": lambda f, x, y: f(x),
+    "bincount": lambda f, x, y: f(x[0], length=9),
+    "block": lambda f, x, y: f([x, y]),
+    "broadcast_arrays": lambda f, x, y: f(x, y),
+    "broadcast_to": lambda f, x, y: f(x, (2, 3, 3)),
+    "choose": lambda f, x, y: f([[0], [1], [1]], [x, y]),
+    "clip": lambda f, x, y: f(x, 0, y),
+    "chunk": lambda f, x, y: f(x, 2),
+    "column_stack": lambda f, x, y: f([x, y]),
+    "concat": lambda f, x, y: f([x, y]),
+    "convolve": lambda f, x, y: f(x[0], y[0]),
+    "correlate": lambda f, x, y: f(x[0], y[0]),
+    "delete": lambda f, x, y: f(x, 1, 0),
+    "digitize": lambda f, x, y: f(x, y[0]),
+    "dsplit": lambda f, x, y: f(x[None], 3),
+    "dstack": lambda f, x, y: f([x, y]),
+    "einsum": lambda f, x, y: f("ij,jk->ik", x, y),
+    "empty": lambda f, x, y: f(3, dtype=x.dtype),
+    "eye": lambda f, x, y: f(3, dtype=x.dtype),
+    "full": lambda f, x, y: f(3, x[0, 0]),
+    "full_like": lambda f, x, y: f(x, 1),
+    "gather": lambda f, x, y: f(x, 1, [[1], [0], [2]]),
+    "geomspace": lambda f, x, y: f(1, 8, 4, dtype=x.dtype),
+    "hsplit": lambda f, x, y: f(x, 3),
+    "hstack": lambda f, x, y: f([x, y]),
+    "identity": lambda f, x, y: f(3, dtype=x.dtype),
+    "index_add": lambda f, x, y: f(x, 0, [1, 1], y[:2]),
+    "insert": lambda f, x, y: f(x, 1, y[0], 0),
+    "interp": lambda f, x, y: f(x, [-1.0, 0.0, 1.0], [1.0, 0.0, 2.0]),
+    "linspace": lambda f, x, y: f(0, 8, 3, dtype=x.dtype),
+    "logspace": lambda f, x, y: f(0, 2, 3, dtype=x.dtype),
+    "meshgrid": lambda f, x, y: f(x[0], y[0]),
+    "moveaxis": lambda f, x, y: f(x, 0, 1),
+    "one_hot": lambda f, x, y: f(x, 9),
+    "ones": lambda f, x, y: f(3, dtype=x.dtype),
+    "pad": lambda f, x, y: f(x, 1),
+    "permute_dims": lambda f, x, y: f(x, (1, 0)),
+    "piecewise": lambda f, x, y: f(x, [x > 1], [x, y]),
+    "polyval": lambda f, x, y: f(x[0], y),
+    "randn": lambda f, x, y: f(3, seed=0, dtype=x.dtype),
+    "ravel_multi_index": lambda f, x, y: f((x, y), (9, 9)),
+    "repeat": lambda f, x, y: f(x, 2),
+    "reshape": lambda f, x, y: f(x, (9,)),
+    "roll": lambda f, x, y: f(x, 1),
+    "scatter_add": lambda f, x, y: f(x, 1, [[1], [0], [2]], y[:, :1]),
+    "select": lambda f, x, y: f([x > 1], [x], y),
+    "split": lambda f, x, y: f(x, 3),
+    "stack": lambda f, x, y: f([x, y]),
+    "swapaxes": lambda f, x, y: f(x, 0, 1),
+    "take": lambda f, x, y: f(x, [1, 0], axis=0),
+    "take_along_axis": lambda f, x, y: f(x, [[1], [0], [2]]),
+    "tensor": lambda f, x, y: f(x),
+    "tile": lambda f, x, y: f(x, 2),
+    "tri": lambda f, x, y: f(3, dtype=x.dtype),
+    "unravel_index": lambda f, x, y: f(x, (9, 9)),
+    "vander": lambda f, x, y: f(x[0]),
+    "vsplit": lambda f, x, y: f(x, 3),
+    "vstack": lambda f, x, y: f([x, y]),
+    "where": lambda f, x, y: f(x > 1, x, y),
+    "zeros": lambda f, x, y: f(3, dtype=x.dtype),
+}
+"""How a function is called with two matrices [3, 3] of one dtype, where neither f(x) nor f(x, y) does."""
+
+OF_OTHERS = {
+    "can_cast", "checkpoint", "cond", "finfo", "fori_loop", "iinfo", "isdtype", "result_type", "scan", "switch",
+    "while_loop",
+}  # fmt: skip
+"""Public functions of functions or dtypes, which have no row: their docstrings say what they take."""
+
+NUMPY = {"matrix_trace": "np.trace", "norm": "np.linalg.norm", "stop_gradient": ""}
+"""NumPy's name for the same, where it is another."""
+
+KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float"}
+"""Words for kinds of dtypes; a kind is named where all its dtypes are taken."""
+
+HEAD = """# Operators
+
+Every public array function of `gt`, by the module it stands in. This page is generated by `docs/operators.py`.
+
+- **Also**: other names on `gt` for the same function; **NumPy**: its name there.
+- **Dtypes**: of the operands it was called with: bool, int (int32, int64), uint (uint8), float (float32, float64).
+- **Derivative**: *yes*, to any order; *0* where it is zero everywhere; *none* where asking for it is an error; nothing
+  where the result has no floats.
+- **Made of**: the kinds of loops that a call traces to; fusion makes one kernel of neighbours where their loops fit.
+  *eager* where the shape of the result depends on values: refused while tracing.
+"""
+
+
+COLUMNS = """| Function | | Also | NumPy | Dtypes | Derivative | Made of |
+|---|---|---|---|---|---|---|"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the page says of one function."""
+
+    name: str
+    summary: str
+    aliases: tuple[str, ...]
+    numpy: str
+    dtypes: str
+    derivative: str
+    made_of: str
+
+    def __str__(self) -> str:
+        aliases, numpy = ", ".join(f"`{a}`" for a in self.aliases), f"`{self.numpy}`" if self.numpy else ""
+        cells = (f"`{self.name}`", self.summary, aliases, numpy, self.dtypes, self.derivative, self.made_of)
+        return f"| {' | '.join(cells)} |"
+
+
+def functions() -> dict[str, Callable[..., Any]]:
+    """The public array functions by their first names."""
+    public = set(FUNCTIONS.values())
+    return {f.__name__: f for name in gt.__all__ if (f := getattr(gt, name)) in public and f.__name__ not in OF_OTHERS}
+
+
+def modules() -> Iterator[ModuleType]:
+    """The modules in which array functions stand."""
+    for package in (gt.ops, gt.nn):
+        for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+            yield importlib.import_module(info.name)
+
+
+def defined(module: ModuleType) -> set[str]:
+    """The names that a module defines or assigns, not those it imports."""
+    names = set()
+    for node in ast.parse(inspect.getsource(module)).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        for target in node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]:
+            names |= {target.id} if isinstance(target, ast.Name) else set()
+    return names
+
+
+def operands(dtype: DType) -> tuple[Tensor, Tensor]:
+    """Two matrices of small numbers that suit most functions."""
+    x = np.array([[0.25, 0.5, 0.75], [0.5, 0.125, 0.25], [0.875, 0.75, 0.375]])
+    y = np.array([[0.5, 0.75, 0.875], [0.25, 0.5, 0.625], [0.75, 0.125, 0.5]])
+    return tuple(gt.tensor(a if dtype.floating else np.round(a), dtype) for a in (x, y))
+
+
+def call(name: str, f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """The function called with two arrays."""
+    if name in CALLS:
+        return lambda x, y: CALLS[name](f, x, y)
+    parameters = inspect.signature(f).parameters.values()
+    needed = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    if [p.name for p in needed] == ["x1", "x2"]:
+        return lambda x, y: f(x, y)
+    if len(needed) == 1:
+        return lambda x, y: f(x)
+    raise LookupError(f"{name}{inspect.signature(f)} needs an entry in CALLS of docs/operators.py")
+
+
+def dtypes(run: Callable[[Any, Any], Any]) -> str:
+    """In which dtypes the call runs."""
+    taken = [dtype for dtype in DTYPES if _runs(lambda d=dtype: run(*operands(d)))]
+    words = []
+    for kind, word in KINDS.items():
+        all_of, some = [d for d in DTYPES if d.kind == kind], [d.name for d in taken if d.kind == kind]
+        words += [word] if len(some) == len(all_of) else some
+    return ", ".join(words)
+
+
+def _runs(attempt: Callable[[], Any]) -> bool:
+    try:
+        attempt()
+    except GTensorError:
+        return False
+    return True
+
+
+def _floats(result: Any) -> list[Tensor]:
+    leaves = result if isinstance(result, (tuple, list)) else [result]
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.dtype.floating]
+
+
+def derivative(run: Callable[[Any, Any], Any]) -> str:
+    """Whether the call has one, by both operands in float64."""
+    x, y = operands(gt.float64)
+    if not _runs(lambda: run(x, y)) or not _floats(run(x, y)):
+        return ""
+    try:
+        slopes = gt.grad(lambda x, y: sum(gt.sum(gt.square(out)) for out in _floats(run(x, y))), argnums=(0, 1))(x, y)
+    except GTensorError:
+        return "none"
+    return "yes" if any(np.any(slope.numpy()) for slope in slopes) else "0"
+
+
+def made_of(run: Callable[[Any, Any], Any]) -> str:
+    """The kinds of the primitives that the call traces to."""
+    for dtype in (gt.float64, gt.int64, gt.bool_):
+        x, y = operands(dtype)
+        if _runs(lambda x=x, y=y: run(x, y)):
+            break
+    try:
+        graph = gt.trace(run, x, y)
+    except GTensorError:
+        return "eager"
+    return ", ".join(sorted({eqn.prim.kind for eqn in graph.eqns}))
+
+
+def row(name: str, f: Callable[..., Any]) -> Row:
+    """What the page says of a function."""
+    run = call(name, f)
+    summary = (inspect.getdoc(f) or "").partition("\n")[0].replace("|", "\\|")
+    aliases = tuple(sorted(n for n in gt.__all__ if getattr(gt, n) is f and n != name))
+    numpy = NUMPY.get(name, f"np.{name}" if hasattr(np, name) else "")
+    return Row(name, summary, aliases, numpy, dtypes(run), derivative(run), made_of(run))
+
+
+def text() -> str:
+    """The page."""
+    parts, left = [HEAD], functions()
+    for module in modules():
+        rows = [row(name, left.pop(name)) for name in sorted(defined(module) & {*left})]
+        if rows:
+            title = (module.__doc__ or "").partition("\n")[0].rstrip(".")
+            parts.append(f"## {title}\n\n{COLUMNS}\n" + "".join(f"{r}\n" for r in rows))
+    assert not left, f"in no module: {', '.join(left)}"
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(text(), encoding="utf-8")
