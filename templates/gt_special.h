@@ -159,7 +159,9 @@ GT_APART double gt_sf_digamma_f64(double x)
         return gt_digamma_right(x);
     if (x == 0)
         return -1 / x;
-    return x == floor(x) ? (double)NAN : gt_digamma_right(1 - x) - GT_PI / tan(GT_PI * (x - rint(x)));
+    double near = x - rint(x), turn = fabs(near);
+    double cotangent = turn < 0.25 ? 1 / tan(GT_PI * turn) : tan(GT_PI * (0.5 - turn));
+    return x == floor(x) ? (double)NAN : gt_digamma_right(1 - x) - GT_PI * copysign(cotangent, near);
 }
 
 /* The sum of (q + k)^-s over k >= 0, q > 0 and s a whole number from 2 on, by Euler and Maclaurin (25.11.7). */
@@ -365,6 +367,7 @@ GT_APART double gt_gamma_ratio(double a, double x, int upper)
         value = gt_gamma_series(a, x);
     else
         value = gt_gamma_fraction(a, x), is_upper = 1;
+    value = value < 1 ? value : 1;
     return is_upper == upper ? value : 1 - value;
 }
 
@@ -380,7 +383,9 @@ GT_APART double gt_sf_gamma_density_f64(double a, double x)
         return NAN;
     if (x == 0)
         return a > 0 && a < 1 ? infinity : a == 1;
-    return x == infinity ? 0 : a / x * gt_gamma_factor(a, x);
+    if (a == 0 || x == infinity)
+        return 0;
+    return x < 1e-280 ? gt_exp_f64((a - 1) * log(x) - lgamma(a)) : a / x * gt_gamma_factor(a, x);
 }
 
 /* log(Gamma(a) Gamma(b) / Gamma(a + b)), a and b not negative; where one is 10 or more by Stirling's formula, in which

@@ -124,9 +124,11 @@ def test_float32_is_float64_rounded(entry):
 
 NAMED_OTHERWISE = {"remainder"}
 """Python's math.remainder is another function."""
+LESS_EXACT = {"lgamma"}
+"""Python's math.lgamma loses digits near its zeros (test_special.py compares with mpmath)."""
 
 SCALAR = [e for e in FLOATS if e.prim.kind == "elementwise" and e.dtype is gt.float64]
-IN_MATH = [e for e in SCALAR if hasattr(math, e.prim.name) and e.prim.name not in NAMED_OTHERWISE]
+IN_MATH = [e for e in SCALAR if hasattr(math, e.prim.name) and e.prim.name not in NAMED_OTHERWISE | LESS_EXACT]
 
 
 @pytest.mark.parametrize("entry", IN_MATH, ids=str)

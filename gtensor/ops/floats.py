@@ -16,10 +16,10 @@ from ..tensor import Tensor, as_tensor, cast, meet
 from ..types import float64
 from .arithmetic import NUMBERS, isfinite, isnan, maximum, minimum, round, sign, where
 from .arithmetic import abs as absolute
-from .records import bool_type, elementwise, uniform
+from .records import Function, bool_type, elementwise, uniform
 from .statistics import floating
 
-copysign = elementwise(
+copysign: Function = elementwise(
     "copysign", np.copysign, "gt_copysign_{t}({0}, {1})",
     vjp=lambda g, y, a, b: (lambda: g * (sign(a) * copysign(1.0, b)), None), arity=2, promotion="float", exact=True,
     samples=[[uniform(0.2, 3), uniform(-3, -0.2)], [uniform(-3, -0.2), uniform(-3, -0.2)]],
@@ -41,11 +41,11 @@ fmod = elementwise(
 )  # fmt: skip
 
 
-def _of_numbers(x1: Any, x2: Any, choose: Any) -> Tensor:
+def _of_numbers(x1: Any, x2: Any, choose: Function) -> Tensor:
     """The choice between both where neither is NaN, else the one that is none."""
     a, b = meet(x1, x2)
     if not a.type.dtype.floating:
-        return choose(a, b)  # type: ignore[no-any-return]
+        return choose(a, b)
     return where(isnan(a), b, where(isnan(b), a, choose(a, b)))
 
 
@@ -113,7 +113,7 @@ def isclose(x1: Any, x2: Any, /, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: 
 
     >>> import gtensor as gt
     >>> gt.isclose(gt.tensor([1.0, 1.0, gt.inf, gt.nan]), gt.tensor([1.000001, 1.1, gt.inf, gt.nan]))
-    Tensor([ True, False,  True, False])
+    Tensor([ True, False,  True, False], dtype=bool)
     """
     a, b = meet(x1, x2)
     if not a.type.dtype.floating:
