@@ -496,10 +496,20 @@ GT_INLINE double gt_sf_i1e_f64(double x) { return gt_sf_ive_f64(1, x); }
 
 /* ---- float32 --------------------------------------------------------------------------------------------- */
 
+/* Vectors, where there are any, go one lane after the other: what stands beside the call stays in vectors. */
+#ifdef GT_WIDTH
+#define GT_LANES_1(name) GT_LANEWISE_1(name, f32, float)
+#define GT_LANES_2(name) GT_LANEWISE_2(name, f32, float)
+#else
+#define GT_LANES_1(name)
+#define GT_LANES_2(name)
+#endif
 #define GT_SPECIAL_1(name)                                                                                       \
-    GT_INLINE float gt_sf_##name##_f32(float x) { return (float)gt_sf_##name##_f64(x); }
+    GT_INLINE float gt_sf_##name##_f32(float x) { return (float)gt_sf_##name##_f64(x); }                         \
+    GT_LANES_1(sf_##name)
 #define GT_SPECIAL_2(name)                                                                                       \
-    GT_INLINE float gt_sf_##name##_f32(float a, float b) { return (float)gt_sf_##name##_f64(a, b); }
+    GT_INLINE float gt_sf_##name##_f32(float a, float b) { return (float)gt_sf_##name##_f64(a, b); }             \
+    GT_LANES_2(sf_##name)
 
 GT_SPECIAL_1(cbrt)
 GT_SPECIAL_1(acosh)
