@@ -39,8 +39,11 @@ _MASK_FORMS = {
 _FUNCTIONS = {
     "f32": """abs acos add asin atan atan2 ceil copysign cos cosh div erf erfc exp exp2 expm1 floor floor_divide
         gelu gelu_slope gelu_tanh gelu_tanh_slope hypot isfinite isinf isnan log log10 log1p log2 log_sigmoid max
-        min mul neg pow reciprocal remainder round rsqrt sigmoid sigmoid_slope sign silu sin sinh softplus sqrt
-        square sub tan tanh trunc where""",
+        min mul neg pow reciprocal remainder round rsqrt sigmoid sigmoid_slope sign signbit silu sin sinh softplus
+        sqrt square sub tan tanh trunc where
+        sf_acosh sf_asinh sf_atanh sf_betaln sf_cbrt sf_digamma sf_entr sf_erfinv sf_gamma_density sf_gammainc
+        sf_gammaincc sf_i0 sf_i0e sf_i1 sf_i1e sf_lgamma sf_logaddexp sf_logaddexp2 sf_logit sf_sinc sf_sinc_slope
+        sf_xlog1py sf_xlogy""",
     "i32": """abs add floor_divide max min mul neg not pow remainder shift_left shift_right sign square sub
         where""",
     "b1": "not where",

@@ -123,6 +123,8 @@ class Prim:
         counted axis of a source, the Bounds of an index check.
     simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
     exact: compiled results are bit-equal to the evaluator's.
+    ulps: how many units in the last place compiled float64 results may be from the evaluator's where both round
+        (float32: 2).
     """
 
     name: str
@@ -139,6 +141,7 @@ class Prim:
     place: Callable[..., Any] | None = None
     simplify: Callable[..., Var | Lit | None] | None = None
     exact: bool = False
+    ulps: int = 4
     samples: tuple[Sample, ...] = ()
     flops: float = 1.0
     doc: str = ""

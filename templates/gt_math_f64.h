@@ -239,6 +239,8 @@ GT_INLINE double gt_atan_f64(double x) { return atan(x); }
 
 GT_INLINE double gt_atan2_f64(double y, double x) { return atan2(y, x); }
 
+GT_INLINE double gt_copysign_f64(double size, double sign) { return copysign(size, sign); }
+
 GT_INLINE double gt_hypot_f64(double x, double y) { return hypot(x, y); }
 
 GT_INLINE double gt_pow_f64(double x, double y) { return pow(x, y); }

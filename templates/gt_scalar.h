@@ -130,6 +130,7 @@ GT_ORDER(b1, int)
         type rest = (type)(a % divisor);                                                                         \
         return ((rest != 0) & ((rest ^ divisor) < 0)) ? (type)(rest + divisor) : rest;                           \
     }                                                                                                            \
+    GT_INLINE type gt_fmod_##tag(type a, type b) { return (type)(a % gt_safe_divisor_##tag(a, b)); }             \
     GT_INLINE type gt_pow_##tag(type a, type n)                                                                  \
     {                                                                                                            \
         type truncated = (type)(a == 1 ? 1 : a == -1 ? 1 - 2 * (n & 1) : 0);                                     \
@@ -147,6 +148,7 @@ GT_INLINE uint8_t gt_sign_u8(uint8_t a) { return a != 0; }
 GT_INLINE uint8_t gt_shift_right_u8(uint8_t a, uint8_t n) { return (uint8_t)(n < 8 ? a >> (n & 7) : 0); }
 GT_INLINE uint8_t gt_floor_divide_u8(uint8_t a, uint8_t b) { return (uint8_t)(b == 0 ? 0 : a / (b == 0 ? 1 : b)); }
 GT_INLINE uint8_t gt_remainder_u8(uint8_t a, uint8_t b) { return (uint8_t)(a % (b == 0 ? 1 : b)); }
+GT_INLINE uint8_t gt_fmod_u8(uint8_t a, uint8_t b) { return gt_remainder_u8(a, b); }
 GT_INLINE uint8_t gt_pow_u8(uint8_t a, uint8_t n) { return gt_whole_power_u8(a, n); }
 
 /* ---- booleans: sum is "or", product is "and", as in NumPy -------------------------------------------- */
@@ -250,6 +252,9 @@ GT_INLINE double gt_fma_f64(double a, double b, double c) { return a * b + c; }
     GT_INLINE type gt_round_##tag(type a) { return rint##f(a); } /* half to even */                              \
     GT_INLINE int gt_isinf_##tag(type a) { return fabs##f(a) == (type)INFINITY; }                                \
     GT_INLINE int gt_isfinite_##tag(type a) { return fabs##f(a) < (type)INFINITY; }                              \
+    GT_INLINE int gt_signbit_##tag(type a) { return signbit(a) != 0; }                                           \
+    GT_INLINE type gt_nextafter_##tag(type a, type b) { return nextafter##f(a, b); }                             \
+    GT_INLINE type gt_fmod_##tag(type a, type b) { return fmod##f(a, b); }                                       \
     GT_INLINE type gt_sign_##tag(type a) { return a != a ? a : (type)((a > 0) - (a < 0)); }                      \
     GT_INLINE type gt_remainder_##tag(type a, type b)                                                            \
     {                                                                                                            \

@@ -421,6 +421,8 @@ GT_INLINE float gt_fold_min_f32(gt_v_f32 v)
         return gt_load_##kind(lane);                                                                             \
     }
 
+GT_INLINE gt_v_b1 gt_signbit_v_f32(gt_v_f32 a) { return (gt_v_i32)a < 0; }
+
 GT_LANEWISE_2(remainder, f32, float)
 GT_LANEWISE_2(floor_divide, f32, float)
 

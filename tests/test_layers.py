@@ -36,10 +36,12 @@ LAYERS = {
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg inspection ops.choice ops.closeness ops.counting
              ops.diagonals ops.einsum ops.joining ops.nan_statistics ops.padding ops.places ops.repeating
-             ops.sampled ops.sets ops.splitting""",
+             ops.sampled ops.sets ops.splitting
+             ops.elementary ops.floats ops.special""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
-             nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
+             nn.activations nn.attention nn.gates nn.piecewise nn.normalization nn.functions nn.losses nn.divergences
+             nn.cells nn.layers
              optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
              optim.accumulation optim.grouping nn.initializers quantile random names""",
     "L5": "schedule fuse kernel steps statements lower",

@@ -14,13 +14,16 @@ from gtensor.prim import FUNCTIONS
 
 OTHERWISE = {
     "backward": "loss.backward()",
+    "gamma_density": "grad(gammainc)",
     "gelu_exact": "gelu(x)",
     "gelu_slope": "grad(gelu)",
     "gelu_tanh": 'gelu(x, approximate="tanh")',
     "gelu_tanh_slope": "grad(gelu)",
     "getitem": "x[key]",
+    "ive": "grad(i1)",
     "power": "pow(x1, x2)",
     "sigmoid_slope": "grad(sigmoid)",
+    "sinc_slope": "grad(sinc)",
     "slice_axis": "x.slice(…) or x[…]",
 }
 """Registered functions that are called in another way than by their name on `gt`."""
@@ -61,5 +64,7 @@ def test_aliases_are_the_same_function():
     assert gt.cat is gt.concatenate is gt.concat
     assert gt.power is gt.pow
     assert gt.bool is gt.bool_
+    assert (gt.degrees, gt.radians, gt.gammaln) == (gt.rad2deg, gt.deg2rad, gt.lgamma)
+    assert (gt.fix, gt.rint) == (gt.trunc, gt.round)
     for name in ("relu", "softmax", "gelu", "sigmoid", "silu", "logsumexp"):
         assert getattr(gt.nn, name) is getattr(gt, name)

@@ -93,7 +93,13 @@ def test_memory_order_changes_nothing(entry):
         assert all(map(same_bits, moved, copies))
 
 
-@pytest.mark.parametrize("entry", [e for e in FLOATS if e.dtype is gt.float32], ids=str)
+OF_ITS_OWN_DTYPE = {"nextafter"}
+"""What the neighbour of a number is depends on the dtype."""
+
+NARROW = [e for e in FLOATS if e.dtype is gt.float32 and e.prim.name not in OF_ITS_OWN_DTYPE]
+
+
+@pytest.mark.parametrize("entry", NARROW, ids=str)
 def test_float32_is_float64_rounded(entry):
     """Elementwise to one unit in the last place; sums and products to half a unit per term, the worst case."""
     eps = np.finfo(np.float32).eps
@@ -118,9 +124,11 @@ def test_float32_is_float64_rounded(entry):
 
 NAMED_OTHERWISE = {"remainder"}
 """Python's math.remainder is another function."""
+LESS_EXACT = {"lgamma"}
+"""Python's math.lgamma loses digits near its zeros (test_special.py compares with mpmath)."""
 
 SCALAR = [e for e in FLOATS if e.prim.kind == "elementwise" and e.dtype is gt.float64]
-IN_MATH = [e for e in SCALAR if hasattr(math, e.prim.name) and e.prim.name not in NAMED_OTHERWISE]
+IN_MATH = [e for e in SCALAR if hasattr(math, e.prim.name) and e.prim.name not in NAMED_OTHERWISE | LESS_EXACT]
 
 
 @pytest.mark.parametrize("entry", IN_MATH, ids=str)
@@ -260,7 +268,7 @@ def test_places_describe_what_is_written(entry):
 def test_c_forms_are_c(tmp_path):
     """Each scalar expression, for each dtype of its samples, compiles without a warning against the headers."""
     types = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "b1": "int"}
-    lines = ['#include "gt_math.h"']
+    lines = ['#include "gt_special.h"']
     for n, entry in enumerate(e for e in TABLE if e.prim.kind == "elementwise"):
         arrays = operands(entry)
         tag = entry.dtype.tag

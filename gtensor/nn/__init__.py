@@ -18,11 +18,14 @@ from .attention import multi_head_attention, scaled_dot_product_attention
 from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
 from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
+from .gates import glu, mish, softmin, softsign, swiglu
 from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
 from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
 from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
+from .piecewise import celu, elu, hardsigmoid, hardswish, hardtanh, prelu, relu6, selu, threshold
 
 bce_with_logits = binary_cross_entropy_with_logits
+logsigmoid = log_sigmoid
 
 if TYPE_CHECKING:
     from .updaters import ClonedMemoryUpdater, GatedMemoryUpdater, Updater
@@ -61,11 +64,17 @@ __all__ = [
     "bce_with_logits",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "celu",
     "clip",
     "cross_entropy",
     "dropout",
+    "elu",
     "embedding",
     "gelu",
+    "glu",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
     "huber_loss",
     "initializers",
     "kl_div",
@@ -75,19 +84,28 @@ __all__ = [
     "linear",
     "log_sigmoid",
     "log_softmax",
+    "logsigmoid",
     "logsumexp",
+    "mish",
     "mse_loss",
     "multi_head_attention",
     "nll_loss",
     "one_hot",
+    "prelu",
     "relu",
+    "relu6",
     "rms_norm",
     "scaled_dot_product_attention",
+    "selu",
     "sigmoid",
     "silu",
     "smooth_l1_loss",
     "softmax",
+    "softmin",
     "softplus",
+    "softsign",
     "stop_gradient",
+    "swiglu",
     "tanh",
+    "threshold",
 ]

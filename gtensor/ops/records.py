@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import ShapeError
 from ..ir import Lit
 from ..prim import FUNCTIONS, Input, Prim, Promotion, Sample, register
@@ -16,6 +18,12 @@ from ..tensor import Tensor, apply, broadcast
 from ..types import Shape, Type, bool_, show_shapes
 
 Function = Callable[..., Tensor]
+
+
+def in_f64(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Evaluate in float64 and round once to the last operand's dtype, on dense memory (elsewhere NumPy may run code
+    that rounds otherwise)."""
+    return lambda *args: np.asarray(fn(*(np.asarray(x, np.float64, order="C") for x in args))).astype(args[-1].dtype)
 
 
 def uniform(low: float = -3.0, high: float = 3.0, shape: tuple[int, ...] = (3, 4)) -> Input:
@@ -84,7 +92,9 @@ def elementwise(
     type: Callable[..., Type] = same_type,
     simplify: Callable[..., Any] | None = None,
     exact: bool = False,
+    ulps: int = 4,
     samples: Sequence[Sequence[Input]] = (),
+    grad: bool = True,
     dtypes: tuple[str, ...] = ("f",),
     public: str | None = None,
     flops: float = 1.0,
@@ -92,7 +102,8 @@ def elementwise(
 ) -> Function:
     """Register an elementwise primitive and give the function users call (under the name `public`).
 
-    Samples default to one random operand per place; `dtypes` are the kinds (or tags) they run in.
+    Samples default to one random operand per place; `dtypes` are the kinds (or tags) they run in; `grad` is false
+    where a floating-point operand has no derivative.
     """
     shapes = samples or [[uniform() for _ in range(arity)]]
     prim = Prim(
@@ -108,7 +119,8 @@ def elementwise(
         c={"*": c} if isinstance(c, str) else c,
         simplify=simplify,
         exact=exact,
-        samples=tuple(Sample(tuple(ins), grad=vjp is not None and not zero, dtypes=dtypes) for ins in shapes),
+        ulps=ulps,
+        samples=tuple(Sample(tuple(ins), grad=grad and vjp is not None and not zero, dtypes=dtypes) for ins in shapes),
         flops=flops,
         doc=doc,
     )

@@ -19,7 +19,7 @@ from ..prim import Define, public
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor
 from .arithmetic import maximum, minimum, where
-from .records import Function, elementwise, number, uniform
+from .records import Function, elementwise, in_f64, number, uniform
 
 Array = np.ndarray[Any, Any]
 
@@ -28,14 +28,9 @@ _erf, _erfc = (np.vectorize(f, otypes=[np.float64]) for f in (math.erf, math.erf
 """The C library's: NumPy has none."""
 
 
-def _f64(fn: Any) -> Any:
-    """Evaluate in float64 and round once, on dense memory (elsewhere NumPy may run code that rounds otherwise)."""
-    return lambda *args: np.asarray(fn(*(np.asarray(x, np.float64, order="C") for x in args))).astype(args[0].dtype)
-
-
 def _unary(name: str, numpy: Any, vjp: Any, doc: str, samples: Any = (), public: str | None = None) -> Function:
     return elementwise(
-        name, _f64(numpy), f"gt_{name}_{{t}}({{0}})", vjp=vjp, promotion="float", samples=samples, doc=doc,
+        name, in_f64(numpy), f"gt_{name}_{{t}}({{0}})", vjp=vjp, promotion="float", samples=samples, doc=doc,
         public=public, flops=10.0,
     )  # fmt: skip
 
@@ -220,7 +215,7 @@ def gelu(x: Any, /, approximate: str = "none") -> Tensor:
 
 
 atan2 = elementwise(
-    "atan2", _f64(np.arctan2), "gt_atan2_{t}({0}, {1})",
+    "atan2", in_f64(np.arctan2), "gt_atan2_{t}({0}, {1})",
     vjp=lambda g, y, a, b: (lambda: g * (b / (a * a + b * b)), lambda: g * (-a / (a * a + b * b))), arity=2,
     promotion="float", samples=[[uniform(0.3, 3), uniform()], [uniform(-3, -0.3), uniform()]], flops=20.0,
     doc="Elementwise angle of the point (x2, x1).",
@@ -230,7 +225,7 @@ atan2 = elementwise(
 def _power(x: Array, y: Array) -> Array:
     if x.dtype.kind == "f":
         # In full: NumPy takes another function, with other values at -0 and -inf, for one exponent of 1/2.
-        return np.asarray(_f64(np.power)(*np.broadcast_arrays(x, y)))
+        return np.asarray(in_f64(np.power)(*np.broadcast_arrays(x, y)))
     # Integers: repeated squaring that wraps; a negative exponent gives the rounded-down reciprocal's integer part.
     negative = y < 0
     result = np.asarray(np.power(x, np.where(negative, 0, y).astype(y.dtype)))

@@ -22,7 +22,11 @@ WIDE = [NARROW] + [NATIVE] * (NATIVE.width > 16) + [WIDEST] * ("__AVX512F__" in 
 RANDOM = np.random.default_rng(0)
 HARD = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e38, 1.0, -1.0, 88.7, -88.7, 0.5]
 B = Dim(0, "B", 200)
-BINARY = "add sub mul div max min pow remainder floor_divide atan2 hypot copysign shift_left shift_right".split()
+BINARY = (
+    "add sub mul div max min pow remainder floor_divide atan2 hypot copysign shift_left shift_right sf_betaln"
+    " sf_gamma_density sf_gammainc sf_gammaincc sf_logaddexp sf_logaddexp2 sf_xlog1py sf_xlogy"
+).split()
+TESTS = ("isfinite", "isinf", "isnan", "signbit")
 
 
 def values(*shape, dtype="f32"):
@@ -65,7 +69,7 @@ def arguments(function):
         return [name.removeprefix("cast_")], tag, "gt_cast_{t}_{r}"
     if name == "where":
         return ["b1", tag, tag], tag, "gt_where_{r}"
-    return [tag] * (1 + (name in BINARY)), "b1" if name.startswith("is") else tag, f"gt_{name}_{{t}}"
+    return [tag] * (1 + (name in BINARY)), "b1" if name in TESTS else tag, f"gt_{name}_{{t}}"
 
 
 def test_every_function_with_a_vector_form():
@@ -82,9 +86,10 @@ def test_every_function_with_a_vector_form():
         body = of(f"{template}({places})", *(f"a{name}" for name in names), dtype=tags[-1], result=result)
         buffers.append(out(f"y{number}", (N,), number, result))
         steps.append(kernel(f"k{number}", (N,), *loads, body, store(f"y{number}", "v", 1)))
-    for half in (slice(0, 40), slice(40, None)):
-        outs = [replace(b, slot=i) for i, b in enumerate([b for b in buffers if b.role == "output"][half])]
-        program = make([*(b for b in buffers if b.role == "input"), *outs], steps[half], dims=())
+    for first in range(0, len(steps), 40):
+        part = slice(first, first + 40)
+        outs = [replace(b, slot=i) for i, b in enumerate([b for b in buffers if b.role == "output"][part])]
+        program = make([*(b for b in buffers if b.role == "input"), *outs], steps[part], dims=())
         agree(program, given)
         for target in WIDE:
             assert source(program, target).c_source.count("; i += GT_LANES)") == len(outs)
