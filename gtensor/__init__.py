@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from . import errors, nn, optim, random
+from .batch import vmap
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
+from .debug import debug_print
 from .explain import explain_grad
 from .grad import grad, hvp, jvp, value_and_grad, vjp
 from .ir import Graph
+from .jacobian import hessian, jacfwd, jacobian, jacrev, linearize
 from .nn.activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .nn.functions import one_hot
 from .nn.normalization import log_softmax, logsumexp, softmax
@@ -76,6 +79,7 @@ from .ops.create import (
     zeros,
     zeros_like,
 )
+from .ops.custom import custom_jvp, custom_vjp
 from .ops.index import gather, index_add, scatter_add, take, take_along_axis
 from .ops.layout import (
     broadcast_to,
@@ -204,6 +208,9 @@ __all__ = [
     "config",
     "cos",
     "cosh",
+    "custom_jvp",
+    "custom_vjp",
+    "debug_print",
     "divide",
     "dot",
     "e",
@@ -231,6 +238,7 @@ __all__ = [
     "grad",
     "greater",
     "greater_equal",
+    "hessian",
     "hvp",
     "index_add",
     "inf",
@@ -239,10 +247,14 @@ __all__ = [
     "isfinite",
     "isinf",
     "isnan",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jvp",
     "leaky_relu",
     "less",
     "less_equal",
+    "linearize",
     "linspace",
     "log",
     "log1p",
@@ -327,6 +339,7 @@ __all__ = [
     "var",
     "vecdot",
     "vjp",
+    "vmap",
     "where",
     "while_loop",
     "zeros",

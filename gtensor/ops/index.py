@@ -17,7 +17,7 @@ from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Type, bool_, int64, normalize_axis
 from .layout import slice_length
-from .records import batch_elementwise, move_axis, same_type, uniform
+from .records import batch_elementwise, batch_size, move_axis, same_type, uniform
 
 Array = np.ndarray[Any, Any]
 
@@ -81,13 +81,13 @@ def _take_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -
         return apply("take", moved, index, axis=axis + 1), 0
     if axes[0] is None:
         return apply("take", x, move_axis(index, axes[1], 0, index.ndim - 1), axis=axis), axis
-    size = int(x.shape[axes[0]])
+    size = x.type.shape[axes[0]]
     return _batched_rows(move_axis(x, axes[0], size, x.ndim - 1), move_axis(index, axes[1], size, index.ndim - 1), axis)
 
 
 def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
     """Each batch element takes from its own array: one take from the arrays laid end to end."""
-    size, rows = int(x.shape[0]), int(x.shape[axis + 1])
+    size, rows = x.type.shape[0], x.type.shape[axis + 1]
     front = apply("transpose", x, axes=(0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1)))
     joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
     checked = apply("check_index", index, low=-rows, high=rows)
@@ -103,9 +103,9 @@ def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
 
 def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
     """The batch axis becomes part of the index: arrays end to end, indices shifted by their array's start."""
-    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    size = batch_size(args, axes)
     x, index, values = (move_axis(t, a, size, t.ndim - (a is not None)) for t, a in zip(args, axes, strict=True))
-    rows, span = int(x.shape[axis + 1]), index.ndim - 1
+    rows, span = x.type.shape[axis + 1], index.ndim - 1
     to_front = (0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1))
     front = apply("transpose", x, axes=to_front)
     joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
@@ -212,7 +212,7 @@ def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
 
 def _along_batch(name: str) -> Any:
     def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
-        size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+        size = batch_size(args, axes)
         moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
         return apply(name, *moved, axis=axis + 1), 0
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import interp, tree
-from ..batch import Axes, in_front, run_batched
+from ..batch import Axes, batch_size, in_front, run_batched
 from ..errors import DTypeError, ShapeError, TraceError
 from ..ir import Graph
 from ..prim import FUNCTIONS, Prim, public, register
@@ -53,7 +53,7 @@ def _batch(
     args: Sequence[Tensor], axes: Axes, *, body: Graph, length: int, reverse: bool, carries: int, slices: int
 ) -> tuple[list[Tensor], list[int | None]]:
     """One loop over all examples: every carry has its examples in front, rows and captures as they come."""
-    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    size = batch_size(args, axes)
     shared = [a is None for a in axes]
     pairs = list(zip(args, axes, strict=True))
     inits = [in_front(x, a, size) for x, a in pairs[:carries]]
