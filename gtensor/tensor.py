@@ -24,6 +24,7 @@ from .record import Record
 from .types import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
+    Dim,
     DType,
     Type,
     bool_,
@@ -321,7 +322,7 @@ def as_tensor(value: Any) -> Tensor:
     """A tensor of any operand: a Tensor, a Python or NumPy number, an array, or a nested list of numbers.
 
     Python numbers are weak literals, NumPy scalars are literals of their own dtype, arrays are read when
-    the operation runs. Raises DTypeError for anything else.
+    the operation runs, a run-time extent is counted then. Raises DTypeError for anything else.
     """
     if isinstance(value, Tensor):
         return value
@@ -338,7 +339,13 @@ def as_tensor(value: Any) -> Tensor:
         return _literal(value, Type((), float64, weak=True))
     if isinstance(value, np.ndarray):
         return Tensor(type_of(value), value, captured=value)
-    return concrete(from_data(value))
+    return _counted(value) if isinstance(value, Dim) else concrete(from_data(value))
+
+
+def _counted(extent: Dim) -> Tensor:
+    """A run-time extent as a number, which yields to other dtypes as a Python number does."""
+    ones = apply("broadcast", cast(as_tensor(1), int64), shape=(Dim(extent.name, extent.bound),))
+    return cast(apply("sum", ones, axis=(0,)) * extent.factor, int64, weak=True)
 
 
 def _literal(value: float | int | bool, type_: Type) -> Tensor:

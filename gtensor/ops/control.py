@@ -153,7 +153,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     for graph, shape in zip(found[1:], made[1:], strict=True):
         _same_results(found[0].graph, graph.graph, made[0], shape)
     captured = [t for part in found for t in part.captured]
-    tensors = [cast(number, int32), *leaves, *captured]
+    place = apply("stop_gradient", cast(number, int32))  # it chooses, and is not computed with: an argmax may make it
+    tensors = [place, *leaves, *captured]
     results = bind_all(SWITCH, tensors, {"branches": _aligned(found, len(leaves))})
     return tree.unflatten(made[0], results)
 

@@ -6,6 +6,7 @@ constant, else from the call, before anything is written. Repeated indices accum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,16 +90,27 @@ def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
     """Each batch element takes from its own array: one take from the arrays laid end to end."""
     size, rows = x.type.shape[0], x.type.shape[axis + 1]
     front = apply("transpose", x, axes=(0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1)))
-    joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
-    checked = apply("check_index", index, low=-rows, high=rows)
-    counted = apply("remainder", cast(checked, int64), rows)
-    offsets = apply("iota", shape=(size, *(1,) * (index.ndim - 1)), axis=0, dtype=int64)
-    offsets = apply("broadcast", apply("mul", offsets, rows), shape=index.shape)
-    taken = apply("take", joined, apply("add", counted, offsets), axis=0)
-    span = index.ndim - 1
+    rest, span = front.type.shape[2:], index.ndim - 1
+    if isinstance(size, Dim):
+        found = apply("gather", front, _places(index, rest), axis=1)
+        taken = apply("reshape", found, shape=(*index.type.shape, *rest))
+    else:
+        joined = apply("reshape", front, shape=(size * rows, *rest))
+        checked = apply("check_index", index, low=-rows, high=rows)
+        counted = apply("remainder", cast(checked, int64), rows)
+        offsets = apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64)
+        offsets = apply("broadcast", apply("mul", offsets, rows), shape=index.type.shape)
+        taken = apply("take", joined, apply("add", counted, offsets), axis=0)
     before = tuple(range(1 + span, 1 + span + axis))
     order = (0, *before, *range(1, 1 + span), *range(1 + span + axis, taken.ndim))
     return apply("transpose", taken, axes=order), 0
+
+
+def _places(index: Tensor, rest: tuple[Any, ...]) -> Tensor:
+    """Indices of rows, an example in front, as those of all elements of the rows."""
+    size, count = index.type.shape[0], math.prod(index.type.shape[1:])
+    column = apply("reshape", index, shape=(size, count, *(1 for _ in rest)))
+    return apply("broadcast", column, shape=(size, count, *rest))
 
 
 def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
@@ -108,14 +120,17 @@ def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: i
     rows, span = x.type.shape[axis + 1], index.ndim - 1
     to_front = (0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1))
     front = apply("transpose", x, axes=to_front)
-    joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
-    checked = apply("remainder", cast(apply("check_index", index, low=-rows, high=rows), int64), rows)
-    offsets = apply("mul", apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64), rows)
-    shifted = apply("add", checked, apply("broadcast", offsets, shape=index.shape))
-    lead = tuple(range(axis + 1, axis + 1 + span))
-    order = (0, *lead, *(i for i in range(1, values.ndim) if i not in lead))
-    added = apply("index_add", joined, shifted, apply("transpose", values, axes=order), axis=0)
-    back = apply("reshape", added, shape=front.shape)
+    lead, rest = tuple(range(axis + 1, axis + 1 + span)), front.type.shape[2:]
+    moved = apply("transpose", values, axes=(0, *lead, *(i for i in range(1, values.ndim) if i not in lead)))
+    if isinstance(size, Dim):
+        places = _places(index, rest)
+        back = apply("scatter_add", front, places, apply("reshape", moved, shape=places.type.shape), axis=1)
+    else:
+        joined = apply("reshape", front, shape=(size * rows, *rest))
+        checked = apply("remainder", cast(apply("check_index", index, low=-rows, high=rows), int64), rows)
+        offsets = apply("mul", apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64), rows)
+        shifted = apply("add", checked, apply("broadcast", offsets, shape=index.type.shape))
+        back = apply("reshape", apply("index_add", joined, shifted, moved, axis=0), shape=front.type.shape)
     return apply("transpose", back, axes=tuple(to_front.index(i) for i in range(x.ndim))), 0
 
 

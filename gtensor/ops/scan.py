@@ -38,7 +38,11 @@ def _type(*types: Type, body: Graph, length: int, reverse: bool, carries: int, s
 
 def _run(*arrays: Array, body: Graph, length: int, reverse: bool, carries: int, slices: int) -> tuple[Array, ...]:
     carry, xs, consts = list(arrays[:carries]), arrays[carries : carries + slices], arrays[carries + slices :]
-    shapes = [interp.concrete((length, *a.type.shape), {}) for a in body.outputs[carries:]]
+    dims: dict[str, int] = {}
+    for place, (var, array) in enumerate(zip(body.inputs, arrays, strict=True)):
+        row = array.shape[1:] if 0 <= place - carries < slices else array.shape
+        interp.match_dims(var.type, row, dims, var.hint)
+    shapes = [interp.concrete((length, *a.type.shape), dims) for a in body.outputs[carries:]]
     types = [a.type.dtype.dtype for a in body.outputs[carries:]]
     stacked = [np.empty(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
     for step in reversed(range(length)) if reverse else range(length):
