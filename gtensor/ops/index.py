@@ -88,7 +88,7 @@ def _take_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -
 
 def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
     """Each batch element takes from its own array: one take from the arrays laid end to end."""
-    size, rows = x.type.shape[0], x.type.shape[axis + 1]
+    size, rows = x.type.shape[0], int(x.shape[axis + 1])
     front = apply("transpose", x, axes=(0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1)))
     rest, span = front.type.shape[2:], index.ndim - 1
     if isinstance(size, Dim):
@@ -117,7 +117,7 @@ def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: i
     """The batch axis becomes part of the index: arrays end to end, indices shifted by their array's start."""
     size = batch_size(args, axes)
     x, index, values = (move_axis(t, a, size, t.ndim - (a is not None)) for t, a in zip(args, axes, strict=True))
-    rows, span = x.type.shape[axis + 1], index.ndim - 1
+    rows, span = int(x.shape[axis + 1]), index.ndim - 1
     to_front = (0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1))
     front = apply("transpose", x, axes=to_front)
     lead, rest = tuple(range(axis + 1, axis + 1 + span)), front.type.shape[2:]
