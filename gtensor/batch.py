@@ -15,7 +15,7 @@ import numpy as np
 from . import tree
 from .errors import DTypeError, InternalError, ShapeError
 from .ir import Atom, Eqn, Graph, Lit, Var
-from .tensor import Tensor, apply, as_tensor, bind, bind_all, cast, sourced
+from .tensor import STATE, Tensor, apply, as_tensor, bind, bind_all, cast, concrete, sourced
 from .trace import argument_names, named, subgraph
 from .types import Dim, normalize_axis, resolve
 
@@ -148,9 +148,16 @@ def vmap(fn: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callabl
             _put(out, place, axis, size, f"{what}: {path or 'the result'}")
             for out, place, axis, path in zip(outs, found, wanted, tree.paths(made[0]), strict=True)
         ]
-        return tree.unflatten(made[0], placed)
+        return tree.unflatten(made[0], [_own(out) for out in placed])
 
     return over_examples
+
+
+def _own(out: Tensor) -> Tensor:
+    """A result that is not the caller's array."""
+    if STATE.scope is None and out.captured is not None:
+        return concrete(np.array(out.captured))
+    return out
 
 
 def _paths(structure: tree.Structure, names: Sequence[str]) -> list[str]:

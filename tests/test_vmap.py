@@ -168,6 +168,13 @@ def test_what_all_examples_share_is_computed_once():
     assert eqn.params["cond"].outputs[0].type.shape == ()
 
 
+def test_results_are_no_arrays_of_the_caller():
+    given = XS.copy()
+    out, moved = gt.vmap(lambda x: (x, x), out_axes=(0, 1))(given)
+    given[:] = 0
+    assert out.tolist() == XS.tolist() and moved.tolist() == XS.T.tolist()
+
+
 def test_equations_keep_the_names_and_lines_of_the_example():
     def one(x):
         hidden = gt.tanh(x @ W)
