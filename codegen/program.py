@@ -269,9 +269,14 @@ def rows(outer: Buffer, part: Buffer) -> Extent | None:
     """
     if outer.shape and outer.shape[1:] == part.shape:
         return outer.shape[0]
-    sizes = [prod(n for n in shape if isinstance(n, int)) for shape in (outer.shape, part.shape)]
-    static = all(isinstance(n, int) for n in (*outer.shape, *part.shape))
-    return sizes[0] // sizes[1] if static and sizes[1] and sizes[0] % sizes[1] == 0 else None
+    (whole, dims), (row, same) = _elements(outer.shape), _elements(part.shape)
+    return whole // row if dims == same and row and whole % row == 0 else None
+
+
+def _elements(shape: tuple[Extent, ...]) -> tuple[int, list[str]]:
+    """The constant factor of a number of elements, and the run-time dimensions that it is a multiple of."""
+    constant = prod(n if isinstance(n, int) else n.factor for n in shape)
+    return constant, sorted(n.name for n in shape if not isinstance(n, int))
 
 
 Kernel = RowKernel | Gemm

@@ -46,7 +46,7 @@ def follow(params, seen):
     """The last memory f32[B,32]; for each step the estimate and how far the gate is open, f32[T,B] both."""
 
     def step(memory, x):
-        gate = gt.sigmoid(gt.nn.linear(gt.concat([memory, x], axis=1), params["gate"]["w"], params["gate"]["b"]))
+        gate = CELL.gate(params, memory, x)
         memory, _ = CELL.step(params, memory, x)
         return memory, (memory[:, 0], gt.mean(gate, axis=1))
 

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from . import errors, names, nn, optim, random
+from .batch import vmap
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
+from .debug import debug_print
 from .explain import explain_grad
 from .grad import grad, hvp, jvp, value_and_grad, vjp
 from .inspection import __array_namespace_info__ as __array_namespace_info__
 from .ir import Graph
+from .jacobian import hessian, jacfwd, jacobian, jacrev, linearize
 from .names import *  # noqa: F403
 from .nn.activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .nn.functions import one_hot
@@ -78,6 +81,7 @@ from .ops.create import (
     zeros,
     zeros_like,
 )
+from .ops.custom import custom_jvp, custom_vjp
 from .ops.elementary import (
     acosh,
     asinh,
@@ -98,7 +102,6 @@ from .ops.floats import (
     fmod,
     heaviside,
     imag,
-    isclose,
     nan_to_num,
     nextafter,
     real,
@@ -263,6 +266,9 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "custom_jvp",
+    "custom_vjp",
+    "debug_print",
     "deg2rad",
     "degrees",
     "digamma",
@@ -303,6 +309,7 @@ __all__ = [
     "greater",
     "greater_equal",
     "heaviside",
+    "hessian",
     "hvp",
     "hypot",
     "i0",
@@ -314,15 +321,18 @@ __all__ = [
     "inf",
     "int32",
     "int64",
-    "isclose",
     "isfinite",
     "isinf",
     "isnan",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jvp",
     "leaky_relu",
     "less",
     "less_equal",
     "lgamma",
+    "linearize",
     "linspace",
     "log",
     "log1p",
@@ -419,6 +429,7 @@ __all__ = [
     "var",
     "vecdot",
     "vjp",
+    "vmap",
     "where",
     "while_loop",
     "xlog1py",

@@ -136,7 +136,7 @@ class Inputs:
         flags = [want.type is not None and want.type.shape[:1] == (rows,) for want in self.typed]
         return flags + [False] * len(self._captured)
 
-    def with_rows(self, count: int, name: str) -> Inputs:
+    def with_rows(self, count: int | Dim, name: str) -> Inputs:
         """The same inputs with another extent of the batch, for another function."""
         rows, signature = self.rows, self.signature
         types = [t.with_shape((count, *t.shape[1:])) if t and t.shape[:1] == (rows,) else t for t in signature.types]

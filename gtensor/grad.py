@@ -9,7 +9,6 @@ recording but their own, so transformations nest to any order and never confuse 
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,8 +19,9 @@ from .errors import GradError, GTensorError, ShapeError, TraceError
 from .ir import Atom, Graph, Var
 from .prim import public
 from .pullback import Step, key_of, pull_back, recorded_steps, traced_steps, unit, zeros
-from .tensor import STATE, Record, Scope, Tensor, as_tensor, cast, concrete, in_scope, require_open
-from .trace import argument_names, name_values, placeholder, scope
+from .record import Record
+from .tensor import STATE, Scope, Tensor, as_tensor, cast, concrete, in_scope, require_open
+from .trace import argument_names, name_values, named, placeholder, scope
 from .types import Type, resolve
 
 _LEVELS = itertools.count(1)
@@ -203,17 +203,6 @@ class _Arguments:
         return trees[0] if self.single else trees
 
 
-def _named(fn: Callable[..., Any], what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a derived function the signature of `fn` and a name of its own."""
-
-    def decorate(derived: Callable[..., Any]) -> Callable[..., Any]:
-        functools.update_wrapper(derived, fn)
-        derived.__name__ = f"{what}_{getattr(fn, '__name__', 'function').strip('<>')}"
-        return derived
-
-    return decorate
-
-
 def _variable(leaf: Any, path: str) -> Tensor:
     """The tensor of a leaf that is differentiated; raises GradError naming it when it is no float."""
     try:
@@ -290,7 +279,7 @@ def value_and_grad(
     """
     name = getattr(fn, "__name__", "function").strip("<>")
 
-    @_named(fn, "value_and_grad")
+    @named(fn, "value_and_grad")
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         arguments = _Arguments(fn, args, argnums, frozen)
         with recording(f"grad({name})") as rec:
@@ -325,7 +314,7 @@ def grad(fn: Callable[..., Any] | Tensor, argnums: Any = 0, has_aux: bool = Fals
         return _grad_of_tensor(fn, argnums)
     both = value_and_grad(fn, argnums, has_aux, frozen=frozen)
 
-    @_named(fn, "grad")
+    @named(fn, "grad")
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         value, gradients = both(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients

@@ -96,11 +96,11 @@ class Part(NamedTuple):
     steps: int
 
 
-def parts(count: int, size: int, bound: Callable[[int], Bound]) -> list[Part]:
-    """Full batches, then the rest; `bound` gives the function for a batch size."""
-    full, rest = divmod(count, size)
-    found = [Part(bound(size), 0, size, full)] if full else []
-    return found + ([Part(bound(rest), full * size, rest, 1)] if rest else [])
+def parts(count: int, size: int, full: Callable[[], Bound], rest: Callable[[int], Bound] | None) -> list[Part]:
+    """Full batches, run by `full`, then the rows that are left, by what `rest` gives for their number, if anything."""
+    batches, left = divmod(count, size)
+    found = [Part(full(), 0, size, batches)] if batches else []
+    return found + ([Part(rest(left), batches * size, left, 1)] if left and rest is not None else [])
 
 
 class Runner:

@@ -7,12 +7,14 @@ kernel or the caller reads it. Law: statements stand in the order of the equatio
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 
 from .codegen import cexpr
 from .codegen import program as p
 from .ir import Atom, Var, lit, names
 from .kernel import Kernel, Memory
+from .ops.layout import add_extents
 from .schedule import Group, Location, Schedule, dense_strides
 from .statements import EQUATIONS, Statements
 from .steps import Steps, copy_step
@@ -215,7 +217,7 @@ def _assemble(f: Steps, index: int, group: Group) -> None:
         if 0 in atom.type.shape and 0 not in out.type.shape:
             continue
         strides = tuple(s * k for s, k in zip(dense, step, strict=True))
-        offset = sum(s * a for s, a in zip(dense, start, strict=True) if a)
+        offset = functools.reduce(add_extents, (s * a for s, a in zip(dense, start, strict=True) if a), 0)
         piece = f.memory.unique(f"{name}_{i}")
         f.steps.append(copy_step(f, piece, out, f.locate(atom), atom.type, strides, offset))
 

@@ -18,7 +18,8 @@ from typing import Any
 from .errors import GradError, Source
 from .ir import Var
 from .prim import REGISTRY, Prim
-from .tensor import Record, Scope, Tensor, apply, as_tensor, bind, cast, sourced
+from .record import Record
+from .tensor import Scope, Tensor, apply, as_tensor, bind, cast, sourced
 from .types import Type, bool_
 
 
@@ -95,7 +96,7 @@ def key_of(tensor: Tensor) -> Any:
     """What identifies a value: its variable when traced, its record when recorded, else the tensor itself."""
     if isinstance(tensor.atom, Var):
         return id(tensor.atom)
-    return id(tensor.record if tensor.record is not None else tensor)
+    return id(tensor) if tensor.record is None else tensor.record.key
 
 
 def recorded_steps(outputs: Iterable[Tensor], wanted: Callable[[Record], bool]) -> list[Step]:
@@ -112,10 +113,11 @@ def recorded_steps(outputs: Iterable[Tensor], wanted: Callable[[Record], bool]) 
 
 
 def _recorded_step(record: Record) -> Step:
-    plain: Tensor = record.out
-    out = Tensor(plain.type, plain.data, record=record)
     keys = tuple(key_of(t) for t in record.ins)
-    return Step(record.prim, record.ins, (out,), record.params, record.source, keys, (id(record),))
+    whole = record.whole
+    makers = [record] if whole is None else [record.result(whole, place) for place in range(len(whole))]
+    outs = tuple(Tensor(maker.out.type, maker.out.data, record=maker) for maker in makers)
+    return Step(record.prim, record.ins, outs, record.params, record.source, keys, tuple(m.key for m in makers))
 
 
 def traced_steps(scope: Scope) -> list[Step]:

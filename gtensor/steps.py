@@ -13,7 +13,7 @@ from .codegen import program as p
 from .ir import Atom, Eqn, Var, names, show_eqn
 from .kernel import Kernel, Memory, scalar_space
 from .schedule import Group, Location, Schedule, dense_strides
-from .types import Type
+from .types import Dim, Type
 
 
 class Steps:
@@ -85,14 +85,14 @@ class Steps:
 
 
 def copy_step(
-    f: Steps, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int = 0
+    f: Steps, name: str, target: Var, source: Location, type: Type, strides: Any = None, offset: int | Dim = 0
 ) -> p.RowKernel:
     """A kernel that writes the elements at `source` to the target's buffer."""
     kernel = Kernel(f.memory, scalar_space(type.shape))
     over = tuple(f.memory.extent(s) for s in source.strides) or (0,)
     value = kernel.read(source.base, over, source.offset, type, False, 0)
     to = strides if strides is not None else dense_strides(type.shape)
-    access = p.Access(f.buffer(target), tuple(f.memory.extent(s) for s in to) or (0,), offset)
+    access = p.Access(f.buffer(target), tuple(f.memory.extent(s) for s in to) or (0,), f.memory.extent(offset))
     kernel.add(p.Store(access, value), False, 0)
     return p.RowKernel(name, kernel.space, kernel.finished())
 

@@ -9,7 +9,6 @@ Laws: a traced tensor belongs to one scope and is refused outside it; concrete d
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -22,9 +21,11 @@ from .interchange import Interchange
 from .ir import Atom, Lit, Var, lit
 from .methods import TensorMethods
 from .prim import FUNCTIONS, REGISTRY, Prim
+from .record import Record
 from .types import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
+    Dim,
     DType,
     Type,
     bool_,
@@ -38,29 +39,6 @@ from .types import (
 )
 
 Array = np.ndarray[Any, Any]
-
-
-class Record:
-    """How an eager result came about: its equation over tensors. `levels` are the recordings that want it."""
-
-    __slots__ = ("ins", "levels", "out", "params", "prim", "serial", "source")
-    _counter = itertools.count()
-
-    def __init__(
-        self,
-        prim: Prim | None,
-        ins: tuple[Tensor, ...],
-        params: Mapping[str, Any],
-        levels: frozenset[int],
-        source: tuple[Source, ...] = (),
-    ) -> None:
-        self.prim = prim
-        self.ins = ins
-        self.params = params
-        self.levels = levels
-        self.source = source
-        self.serial = next(Record._counter)
-        self.out: Any = None
 
 
 class Scope:
@@ -346,7 +324,7 @@ def as_tensor(value: Any) -> Tensor:
     """A tensor of any operand: a Tensor, a Python or NumPy number, an array, or a nested list of numbers.
 
     Python numbers are weak literals, NumPy scalars are literals of their own dtype, arrays are read when
-    the operation runs. Raises DTypeError for anything else.
+    the operation runs, a run-time extent is counted then. Raises DTypeError for anything else.
     """
     if isinstance(value, Tensor):
         return value
@@ -363,7 +341,13 @@ def as_tensor(value: Any) -> Tensor:
         return _literal(value, Type((), float64, weak=True))
     if isinstance(value, np.ndarray):
         return Tensor(type_of(value), value, captured=value)
-    return concrete(from_data(value))
+    return _counted(value) if isinstance(value, Dim) else concrete(from_data(value))
+
+
+def _counted(extent: Dim) -> Tensor:
+    """A run-time extent as a number, which yields to other dtypes as a Python number does."""
+    ones = apply("broadcast", cast(as_tensor(1), int64), shape=(Dim(extent.name, extent.bound),))
+    return cast(apply("sum", ones, axis=(0,)) * extent.factor, int64, weak=True)
 
 
 def _literal(value: float | int | bool, type_: Type) -> Tensor:
@@ -428,12 +412,15 @@ def bind(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hint:
         raise
 
 
-def bind_all(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any]) -> list[Tensor]:
-    """Bind a primitive with any number of results into the trace in force."""
+def bind_all(
+    prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hints: Sequence[str] = ()
+) -> list[Tensor]:
+    """Bind a primitive with any number of results: into the trace in force, else evaluated at once."""
     scope = STATE.scope
-    assert scope is not None
     try:
-        atoms = scope.builder.bind_all(prim, [scope.atom(t) for t in tensors], params, user_sources())
+        if scope is None:
+            return _evaluate_all(prim, tensors, params)
+        atoms = scope.builder.bind_all(prim, [scope.atom(t) for t in tensors], params, user_sources(), hints)
     except GTensorError as error:
         _explain(error, prim, tensors)
         raise
@@ -447,22 +434,39 @@ def _explain(error: GTensorError, prim: Prim, tensors: Sequence[Tensor]) -> None
 
 
 def _evaluate(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any]) -> Tensor:
-    for tensor in tensors:
-        if tensor.data is None:
-            require_open(tensor, None)
+    arrays = _data(tensors)
     out_type = resolve(prim.type(*(t.type for t in tensors), **params))
-    arrays = [t.require_alive() for t in tensors]
     with np.errstate(all="ignore"):
-        data = np.asarray(prim.numpy(*arrays, **params))
-    data = data.astype(out_type.dtype.dtype, copy=False)
-    if any(t.captured is not None for t in tensors) and any(np.may_share_memory(data, a) for a in arrays):
-        data = data.copy()
+        data = _own(prim.numpy(*arrays, **params), out_type, tensors)
     levels = _NONE.union(*(t.levels for t in tensors))
     if not levels or not _is_followed(prim, tensors, out_type):
         return Tensor(out_type, frozen(data))
     record = Record(prim, tuple(tensors), params, levels, user_sources())
     out = record.out = Tensor(out_type, frozen(data))
     return recorded(out, record)
+
+
+def _evaluate_all(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any]) -> list[Tensor]:
+    arrays = _data(tensors)
+    types = [resolve(t) for t in prim.type(*(t.type for t in tensors), **params)]  # type: ignore[attr-defined]
+    with np.errstate(all="ignore"):
+        found = prim.numpy(*arrays, **params)
+    outs = [Tensor(t, frozen(_own(data, t, tensors))) for data, t in zip(found, types, strict=True)]
+    return recorded_all(prim, tensors, params, outs)
+
+
+def _data(tensors: Sequence[Tensor]) -> list[Array]:
+    for tensor in tensors:
+        if tensor.data is None:
+            require_open(tensor, None)
+    return [t.require_alive() for t in tensors]
+
+
+def _own(value: Any, type_: Type, tensors: Sequence[Tensor]) -> Array:
+    """A result of that type in memory that nobody can change."""
+    data = np.asarray(value).astype(type_.dtype.dtype, copy=False)
+    held = [t.data for t in tensors] if any(t.captured is not None for t in tensors) else []
+    return data.copy() if any(a is not None and np.may_share_memory(data, a) for a in held) else data
 
 
 def _is_followed(prim: Prim, tensors: Sequence[Tensor], out: Type) -> bool:
@@ -475,6 +479,19 @@ def _is_followed(prim: Prim, tensors: Sequence[Tensor], out: Type) -> bool:
 def recorded(tensor: Tensor, record: Record) -> Tensor:
     """A handle on a value that carries its record; `record.out` itself stays without, so that no cycle forms."""
     return Tensor(tensor.type, tensor.data, record=record)
+
+
+def recorded_all(
+    prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], outs: Sequence[Tensor]
+) -> list[Tensor]:
+    """The results of an equation with several, those that can have a derivative as handles with their records."""
+    levels = _NONE.union(*(t.levels for t in tensors))
+    if not levels:
+        return list(outs)
+    record = Record(prim, tuple(tensors), params, levels, user_sources())
+    whole = tuple(outs)
+    records = [record.result(whole, place) for place in range(len(whole))]
+    return [recorded(t, r) if t.type.dtype.floating else t for t, r in zip(whole, records, strict=True)]
 
 
 def _require_integer(dtype: DType) -> DType:

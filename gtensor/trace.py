@@ -8,6 +8,7 @@ runs once; everything it captured is an input, read at each call; drawing random
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import linecache
 import pickle
@@ -218,6 +219,17 @@ def argument_names(fn: Callable[..., Any], count: int) -> list[str]:
         else:
             names.append(f"arg{i}")
     return names
+
+
+def named(fn: Callable[..., Any], what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a function made of `fn` its signature, and a name of its own."""
+
+    def decorate(derived: Callable[..., Any]) -> Callable[..., Any]:
+        functools.update_wrapper(derived, fn)
+        derived.__name__ = f"{what}_{getattr(fn, '__name__', 'function').strip('<>')}"
+        return derived
+
+    return decorate
 
 
 def _leaf_names(structure: tree.Structure, names: Sequence[str]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import loop
-from .errors import OptionError, ShapeError
+from .errors import GTensorError, OptionError, ShapeError
 from .grad import Frozen, value_and_grad
 from .optim import Optimizer
 from .resident import Array, Block, Bound, Resident, name_of
@@ -66,8 +66,8 @@ class TrainStep(Resident):
             step.frame.set_input(slot, array)
         finish = self._with_aux if has_aux else None
         self._run = over_batches(step.frame, step.inputs, self.block.lock, self._checked, finish, self._rate)
-        self._sizes: dict[int, Bound] = {}
-        self._losses: dict[int, Bound] = {}
+        self._sizes = _Sizes(step, len(self._rate), self._train, {step.inputs.rows: step})
+        self._losses = _Sizes(step, len(self._rate), self._train_loss, {})
         self._paces: dict[int, loop.Pace] = {}
 
     def __call__(self, *batch: Any) -> Any:
@@ -132,6 +132,7 @@ class TrainStep(Resident):
         epochs: int = 1,
         shuffle: bool = True,
         seed: int = 0,
+        drop_last: bool = False,
         validation: tuple[Any, ...] | None = None,
         callback: Callable[[loop.History], object] | None = None,
         progress: bool = True,
@@ -139,9 +140,13 @@ class TrainStep(Resident):
         """Train on a data set: the loop over the batches runs in C; returns the losses and a record per epoch.
 
         data: what a step takes, with a row per example (arguments whose leading extent is that of the first one are
-        cut into batches, the others are the same for all). The last batch of an epoch has the rows that are left; it,
-        and a `batch_size` other than the compiled one, compile a step of their size. `shuffle` draws a new order for
-        each epoch from `seed`. `validation` is a data set whose mean loss is taken after each epoch. `callback` gets
+        cut into batches, the others are the same for all). The last batch of an epoch has the rows that are left:
+        their loss is the mean, or whatever `loss_fn` says, of fewer rows. With `drop_last` they are left out (with
+        `shuffle`, others in each epoch). What is compiled: a `batch_size` other than the compiled one needs a step of
+        its size, and the rows that are left one more, whose number of rows is known at run time, so that it serves
+        any number of them, in later calls too; where `loss_fn` needs to know the number, a step for each. A step made
+        with a run-time batch (`gt.spec(("B", 8), max={"B": 64})`) serves all. `shuffle` draws a new order for each
+        epoch from `seed`. `validation` is a data set whose mean loss is taken after each epoch. `callback` gets
         the history about ten times a second and after each epoch, and ends the training by returning true. Raises
         SignatureError for data of other types, IndexError for an index out of range, naming the batch; the steps
         before it stay done, as they do when the training is interrupted.
@@ -157,15 +162,17 @@ class TrainStep(Resident):
         size = self._batch_size(batch_size)
         loop.require_positive(epochs=epochs)
         name = name_of(self.loss_fn)
-        runners = self._runners(data, size, self._sized, self._rate, f"fit of {name}")
-        count = sum(runner.steps * runner.part.size for runner in runners)
+        given, what = loop.Data(self.step.inputs, (*self._rate, *data), f"fit of {name}"), f"fit of {name}"
+        runners = self._runners(given, data, size, self._sizes, self._rate, drop_last, what)
+        if not runners:
+            raise OptionError(f"{what}: {given.count} rows are no batch of {size}, and drop_last leaves them out")
         rng = np.random.default_rng(seed) if shuffle else None
         with loop.progress_bar(epochs * sum(runner.steps for runner in runners), name, progress) as advance:
             return loop.run(
                 runners,
                 epochs=epochs,
                 pace=self._paces.setdefault(size, loop.Pace()),
-                order=lambda: None if rng is None else rng.permutation(count),
+                order=lambda: None if rng is None else rng.permutation(given.count),
                 validate=None if validation is None else lambda: self.evaluate(*validation, batch_size=size),
                 callback=callback,
                 advance=advance,
@@ -177,21 +184,24 @@ class TrainStep(Resident):
         data and batch_size as in `fit`; raises as it does.
         """
         size, what = self._batch_size(batch_size), f"evaluate of {name_of(self.loss_fn)}"
-        return loop.mean_loss(self._runners(data, size, self._sized_loss, (), what))
+        whole = loop.Data(self.step.inputs, (*self._rate, *data), what)
+        return loop.mean_loss(self._runners(whole, data, size, self._losses, (), False, what))
 
     def _runners(
-        self, data: tuple[Any, ...], size: int, sized: Callable[[int], Bound], first: tuple[Array, ...], what: str
-    ) -> list[loop.Runner]:
-        """Runners for the full batches of a data set and for the rest.
+        self, whole: loop.Data, data: tuple[Any, ...], size: int, sizes: _Sizes, first: tuple[Array, ...],
+        drop_last: bool, what: str,
+    ) -> list[loop.Runner]:  # fmt: skip
+        """Runners for the full batches of a data set and for the rest, unless it is dropped.
 
-        `sized` gives the function for a batch size; it takes the arrays `first` and a batch.
+        `sizes` has the functions; they take the arrays `first` and a batch.
         """
-        whole = loop.Data(self.step.inputs, (*self._rate, *data), what)
 
         def own(bound: Bound) -> loop.Data:
             return whole if bound is self.step else loop.Data(bound.inputs, (*first, *data), what)
 
-        return [loop.Runner(part, own(part.bound)) for part in loop.parts(whole.count, size, sized)]
+        rest = None if drop_last else lambda left: sizes.rest(left, size)
+        found = loop.parts(whole.count, size, lambda: sizes.full(size), rest)
+        return [loop.Runner(part, own(part.bound)) for part in found]
 
     def _rate_array(self) -> Array:
         if not self._rate:
@@ -217,28 +227,10 @@ class TrainStep(Resident):
         params, after = self.optimizer.update(params, grads, state["optimizer"], *batch[:count])
         return {"params": params, "optimizer": after}, (loss, aux)
 
-    def _sized(self, size: int) -> Bound:
-        """The step for batches of that size: this one if it takes them, else one compiled for it."""
-        rows = self.step.inputs.rows
-        if rows == size or isinstance(rows, Dim):
-            return self.step
-        if size not in self._sizes:
-            specs = self.step.inputs.with_rows(size, "").specs
-            self._sizes[size] = self._train(specs[len(self._rate) :])
-        return self._sizes[size]
-
-    def _sized_loss(self, size: int) -> Bound:
-        """The loss alone for batches of that size."""
-        inputs = self.step.inputs
-        rows = inputs.rows
-        key = rows.bound if isinstance(rows, Dim) else size
-        if key not in self._losses:
-            specs = (inputs if isinstance(rows, Dim) else inputs.with_rows(size, "")).specs[len(self._rate) :]
-            name = f"loss_{name_of(self.loss_fn)}"
-            self._losses[key] = self._compile(
-                self._loss, specs, name, self.names, updates=False, loss=True, roots=(self.loss_fn,)
-            )
-        return self._losses[key]
+    def _train_loss(self, specs: Sequence[Any]) -> Bound:
+        """The loss alone for these specs of a batch."""
+        name = f"loss_{name_of(self.loss_fn)}"
+        return self._compile(self._loss, specs, name, self.names, updates=False, loss=True, roots=(self.loss_fn,))
 
     def _loss(self, state: Any, *batch: Any) -> Any:
         result = self.loss_fn(state["params"], *batch)
@@ -257,3 +249,55 @@ class TrainStep(Resident):
         if isinstance(rows, Dim) and size > rows.bound:
             raise OptionError(f"fit: batch_size is {size}, the step was compiled for at most {rows.bound}")
         return int(size)
+
+
+class _Sizes:
+    """A function of a batch, compiled for the batch sizes that are asked for.
+
+    `build` compiles it for specs of a batch, which are those of the step, without the `skip` first ones, with another
+    extent of the batch. `made` has what is compiled: for a number of rows, or for all up to the bound of a run-time
+    extent, where None says that the function has to know the number.
+    """
+
+    def __init__(
+        self, step: Bound, skip: int, build: Callable[[Sequence[Any]], Bound], made: dict[int | Dim | None, Bound]
+    ) -> None:
+        self._inputs = step.inputs
+        self._skip = skip
+        self._build = build
+        self.made: dict[int | Dim | None, Bound | None] = dict(made)
+
+    def full(self, size: int) -> Bound:
+        """The function for batches of that size; a step with a run-time batch takes all."""
+        rows = self._inputs.rows
+        key = rows if isinstance(rows, Dim) else size
+        found = self.made.get(key)
+        if found is None:
+            found = self.made[key] = self._compiled(key)
+        return found
+
+    def rest(self, left: int, size: int) -> Bound:
+        """The function for the rows that are left of batches of a size: one for any number of them, if it can be."""
+        if left in self.made or isinstance(self._inputs.rows, Dim):
+            return self.full(left)
+        for rows, found in self.made.items():
+            if isinstance(rows, Dim) and rows.bound >= left and found is not None:
+                return found
+        rows = Dim(self._name(), size)
+        if rows not in self.made:
+            try:
+                self.made[rows] = self._compiled(rows)
+            except (GTensorError, TypeError):
+                self.made[rows] = None
+        return self.made[rows] or self.full(left)
+
+    def _compiled(self, rows: int | Dim) -> Bound:
+        return self._build(self._inputs.with_rows(rows, "").specs[self._skip :])
+
+    def _name(self) -> str:
+        """A name for the run-time extent that no other one has."""
+        extents = [extent for want in self._inputs.typed if want.type is not None for extent in want.type.shape]
+        taken, name = {extent.name for extent in extents if isinstance(extent, Dim)}, "rows"
+        while name in taken:
+            name += "_"
+        return name

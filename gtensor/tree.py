@@ -84,3 +84,14 @@ def broadcast_prefix(prefix: Any, tree: Any) -> list[Any]:
     [True, True, False, True]
     """
     return list(optree.broadcast_prefix(prefix, tree, namespace="gtensor"))
+
+
+def broadcast_values(prefix: Any, tree: Any) -> list[Any]:
+    """`broadcast_prefix` where None in the prefix is a value; what is None in the tree has no leaf and none here.
+
+    >>> broadcast_values((None, {"a": 1, "b": None}), (5, {"a": [6, None], "b": 7}))
+    [None, 1, None]
+    """
+    values = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace="gtensor")
+    leaves = optree.tree_leaves(tree, none_is_leaf=True, namespace="gtensor")
+    return [value for value, leaf in zip(values, leaves, strict=True) if leaf is not None]

@@ -97,7 +97,7 @@ class Dim:
     factor: int = 1
 
     def __mul__(self, other: int) -> Dim:
-        return replace(self, factor=self.factor * other)
+        return replace(self, factor=self.factor * other) if isinstance(other, int) else NotImplemented
 
     __rmul__ = __mul__
 

@@ -78,6 +78,32 @@ def test_a_gated_memory_is_its_formula():
     np.testing.assert_allclose(output, wanted @ params["readout"]["w"] + params["readout"]["b"], rtol=1e-12)
 
 
+def test_the_gates_of_a_cell_are_those_that_move_it():
+    cell, params, memory, xs = drawn(gt.nn.GatedMemory)
+    z = agreed(cell.gate, params, memory, xs[0])
+    joined = np.concatenate([memory, xs[0]], axis=1)
+    candidate = np.tanh(joined @ params["candidate"]["w"] + params["candidate"]["b"])
+    np.testing.assert_allclose(
+        (1 - z) * memory + z * candidate, cell.step(params, memory, xs[0])[0].numpy(), rtol=1e-12
+    )
+
+    cell, params, state, xs = drawn(gt.nn.GRU)
+    r, z = agreed(cell.gate, params, state, xs[0])
+    from_x, from_h = (part @ params[k]["w"] + params[k]["b"] for k, part in (("input", xs[0]), ("hidden", state)))
+    new = np.tanh(from_x[:, -SIZE:] + r * from_h[:, -SIZE:])
+    np.testing.assert_allclose((1 - z) * new + z * state, cell.step(params, state, xs[0])[0].numpy(), rtol=1e-12)
+
+    cell, params, state, xs = drawn(gt.nn.LSTM)
+    i, f, o = agreed(cell.gate, params, state, xs[0])
+    sums = (
+        xs[0] @ params["input"]["w"] + params["input"]["b"] + state[0] @ params["hidden"]["w"] + params["hidden"]["b"]
+    )
+    after = f * state[1] + i * np.tanh(sums[:, 2 * SIZE : 3 * SIZE])
+    (hidden, carried), _ = cell.step(params, state, xs[0])
+    np.testing.assert_allclose(carried.numpy(), after, rtol=1e-12)
+    np.testing.assert_allclose(hidden.numpy(), o * np.tanh(after), rtol=1e-12)
+
+
 def test_a_cloned_memory_is_its_formula_and_clamped():
     cell, params, memory, xs = drawn(gt.nn.ClonedMemory)
     wanted = []

@@ -256,3 +256,10 @@ def test_a_model_with_dropout_trains_in_one_compiled_step():
     losses = [train(x, y, gt.random.fold_in(KEY, step)) for step in range(300)]
     clean = gt.nn.mse_loss(model(train.params, x), y).item()
     assert clean < 0.1 * losses[0] and clean < np.mean(losses[-20:])
+
+
+def test_layers_that_draw_nothing_need_no_key():
+    for layer in (gt.nn.LayerNorm(3), gt.nn.RMSNorm(3), gt.nn.Dropout(0.5)):
+        without, given = layer.init(), layer.init(gt.random.key(0))
+        assert {name: leaf.tolist() for name, leaf in without.items()} == {k: v.tolist() for k, v in given.items()}
+    assert gt.nn.LayerNorm(3).init(dtype="float64")["w"].dtype == gt.float64

@@ -98,12 +98,50 @@ def test_a_run_time_batch_needs_one_compiled_step():
     history = train.fit(X, Y, batch_size=BATCH, shuffle=False, progress=False)
     losses, _ = by_hand(batches(np.arange(22)))
     np.testing.assert_allclose(history.losses, losses, rtol=1e-4)
-    assert train._sizes == {}
+    assert list(train._sizes.made.values()) == [train.step]
     assert train(X[:7], Y[:7]) == pytest.approx(train.evaluate(X[:7], Y[:7], batch_size=7), rel=0.5)
     with pytest.raises(OptionError, match="batch_size is not given, and B is known at run time only"):
         train.fit(X, Y, progress=False)
     with pytest.raises(OptionError, match="batch_size is 9, the step was compiled for at most 8"):
         train.fit(X, Y, batch_size=9, progress=False)
+
+
+def test_rows_that_are_left_need_one_more_step_whatever_their_number():
+    train = make()
+    for count in (22, 21, 19, 3):
+        expected, params = by_hand(batches(np.arange(count)))
+        train = make() if count == 22 else train
+        train.block.memory[:] = make().block.memory
+        history = train.fit(X[:count], Y[:count], shuffle=False, progress=False)
+        np.testing.assert_allclose(history.losses, expected, rtol=1e-4)
+        np.testing.assert_allclose(train.params["w"], params["w"].numpy(), rtol=1e-4)
+        mean = float(np.mean((X[:count] @ train.params["w"] + train.params["b"] - Y[:count]) ** 2))
+        assert train.evaluate(X[:count], Y[:count]) == pytest.approx(mean, rel=1e-5)
+    assert len(train._sizes.made) == 2 and len(train._losses.made) == 2
+
+
+def test_a_loss_that_has_to_know_the_number_of_rows_gets_a_step_for_each():
+    def by_rows(params, x, y):
+        rows = [x[i] @ params["w"] + params["b"] - y[i] for i in range(len(x))]
+        return gt.mean(gt.stack(rows) ** 2)
+
+    train = gt.TrainStep(by_rows, start(), gt.optim.adam(0.1), gt.spec((BATCH, 3)), gt.spec((BATCH,)))
+    history = train.fit(X, Y, shuffle=False, progress=False)
+    np.testing.assert_allclose(history.losses, by_hand(batches(np.arange(22)))[0], rtol=1e-4)
+    assert train._sizes.made[2].inputs.rows == 2
+
+
+def test_the_last_rows_can_be_dropped():
+    train = make()
+    history = train.fit(X, Y, epochs=2, shuffle=False, drop_last=True, progress=False)
+    np.testing.assert_allclose(history.losses, by_hand(batches(np.arange(20)) * 2)[0], rtol=1e-4)
+    assert len(train._sizes.made) == 1
+    history = make().fit(X, Y, epochs=2, seed=7, drop_last=True, progress=False)
+    rng = np.random.default_rng(7)
+    losses, _ = by_hand([r for _ in range(2) for r in batches(rng.permutation(22)[:20])])
+    np.testing.assert_allclose(history.losses, losses, rtol=1e-4)
+    with pytest.raises(OptionError, match="3 rows are no batch of 4, and drop_last leaves them out"):
+        train.fit(X[:3], Y[:3], drop_last=True, progress=False)
 
 
 def test_evaluate_is_the_mean_over_the_rows_and_changes_nothing():

@@ -154,6 +154,17 @@ class GatedMemory(Cell):
         z = sigmoid(_linear(params["gate"], joined))
         return (1 - z) * memory + z * tanh(_linear(params["candidate"], joined))
 
+    def gate(self, params: Params, state: Any, x: Any) -> Tensor:
+        """How far the gate is open for an input, [*batch, size]: 0 holds the memory, 1 replaces it.
+
+        >>> import gtensor as gt
+        >>> cell = gt.nn.GatedMemory(inputs=1, size=2)
+        >>> params = {"gate": {"w": gt.zeros((3, 2)), "b": gt.tensor([0.0, -100.0])}}
+        >>> cell.gate(params, cell.start(), gt.ones(1))
+        Tensor([5.0e-01, 3.8e-44], dtype=float32)
+        """
+        return sigmoid(_linear(params["gate"], _joined(state, x)))
+
 
 @dataclass(frozen=True)
 class ClonedMemory(Cell):
@@ -246,6 +257,19 @@ class GRU(_Recurrent):
         r, z = sigmoid(xr + hr), sigmoid(xz + hz)
         return (1 - z) * tanh(xn + r * hn) + z * as_tensor(state)
 
+    def gate(self, params: Params, state: Any, x: Any) -> tuple[Tensor, Tensor]:
+        """The reset gate r and the update gate z for an input, [*batch, size] both; z = 1 holds the state.
+
+        >>> import gtensor as gt
+        >>> cell = gt.nn.GRU(inputs=3, size=4)
+        >>> r, z = cell.gate(cell.init(gt.random.key(0)), cell.start(2), gt.ones((2, 3)))
+        >>> r.shape, z.shape
+        ((2, 4), (2, 4))
+        """
+        xr, xz, _ = self.parts(_linear(params["input"], x))
+        hr, hz, _ = self.parts(_linear(params["hidden"], state))
+        return sigmoid(xr + hr), sigmoid(xz + hz)
+
 
 @dataclass(frozen=True)
 class LSTM(_Recurrent):
@@ -276,3 +300,14 @@ class LSTM(_Recurrent):
         i, f, g, o = self.parts(_linear(params["input"], x) + _linear(params["hidden"], hidden))
         after = sigmoid(f) * as_tensor(carried) + sigmoid(i) * tanh(g)
         return sigmoid(o) * tanh(after), after
+
+    def gate(self, params: Params, state: Any, x: Any) -> tuple[Tensor, Tensor, Tensor]:
+        """The input, forget and output gates for an input, [*batch, size] each.
+
+        >>> import gtensor as gt
+        >>> cell = gt.nn.LSTM(inputs=3, size=4)
+        >>> [gate.shape for gate in cell.gate(cell.init(gt.random.key(0)), cell.start(2), gt.ones((2, 3)))]
+        [(2, 4), (2, 4), (2, 4)]
+        """
+        i, f, _, o = self.parts(_linear(params["input"], x) + _linear(params["hidden"], state[0]))
+        return sigmoid(i), sigmoid(f), sigmoid(o)

@@ -109,7 +109,7 @@ class LayerNorm(Layer):
 
     >>> import gtensor as gt
     >>> layer = gt.nn.LayerNorm(2)
-    >>> layer(layer.init(gt.random.key(0)), gt.tensor([1.0, 3.0]))
+    >>> layer(layer.init(), gt.tensor([1.0, 3.0]))
     Tensor([-0.999995,  0.999995], dtype=float32)
     """
 
@@ -119,7 +119,8 @@ class LayerNorm(Layer):
     def __post_init__(self) -> None:
         require_sizes(self, size=self.size)
 
-    def init(self, key: Any, dtype: Any = float32) -> dict[str, Tensor]:
+    def init(self, key: Any = None, dtype: Any = float32) -> dict[str, Tensor]:
+        """The first parameters, which are constants: no key is needed."""
         return {"w": create.ones((self.size,), dtype), "b": create.zeros((self.size,), dtype)}
 
     def apply(self, params: Any, x: Any, key: Any = None, training: bool = False) -> Tensor:
@@ -132,7 +133,7 @@ class RMSNorm(Layer):
 
     >>> import gtensor as gt
     >>> layer = gt.nn.RMSNorm(2)
-    >>> layer(layer.init(gt.random.key(0)), gt.tensor([1.0, 7.0]))
+    >>> layer(layer.init(), gt.tensor([1.0, 7.0]))
     Tensor([0.2, 1.4], dtype=float32)
     """
 
@@ -142,7 +143,8 @@ class RMSNorm(Layer):
     def __post_init__(self) -> None:
         require_sizes(self, size=self.size)
 
-    def init(self, key: Any, dtype: Any = float32) -> dict[str, Tensor]:
+    def init(self, key: Any = None, dtype: Any = float32) -> dict[str, Tensor]:
+        """The first parameters, which are constants: no key is needed."""
         return {"w": create.ones((self.size,), dtype)}
 
     def apply(self, params: Any, x: Any, key: Any = None, training: bool = False) -> Tensor:
@@ -167,7 +169,8 @@ class Dropout(Layer):
         if not 0 <= self.rate <= 1:
             raise OptionError(f"Dropout: rate must be in [0, 1], not {self.rate}")
 
-    def init(self, key: Any, dtype: Any = float32) -> dict[str, Tensor]:
+    def init(self, key: Any = None, dtype: Any = float32) -> dict[str, Tensor]:
+        """No parameters: no key is needed."""
         return {}
 
     def apply(self, params: Any, x: Any, key: Any = None, training: bool = False) -> Tensor:

@@ -16,7 +16,7 @@ from ..prim import Placement, Prim, Sample, public, register
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Shape, Type, extent_bound, normalize_axis, promote, show_shapes
 from .layout import ALL, expand_dims, flatten
-from .records import move_axis, uniform
+from .records import batch_size, move_axis, uniform
 
 Array = np.ndarray[Any, Any]
 Extents = tuple[Any, ...]
@@ -117,7 +117,7 @@ def _concat_place(*types: Type, axis: int) -> Placement:
 
 
 def _concat_batch(args: Sequence[Tensor], at: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
-    size = next(int(x.shape[a]) for x, a in zip(args, at, strict=True) if a is not None)
+    size = batch_size(args, at)
     ndim = next(x.ndim - (a is not None) for x, a in zip(args, at, strict=True))
     return apply("concat", *(move_axis(x, a, size, ndim) for x, a in zip(args, at, strict=True)), axis=axis + 1), 0
 

@@ -18,7 +18,7 @@ from ..builder import Builder, read
 from ..ir import Atom, Eqn, Graph, Lit, Var
 from ..prim import REGISTRY
 from ..pullback import pull_back, traced_steps, zeros
-from ..tensor import Scope, Tensor, apply, bind_all
+from ..tensor import Scope, Tensor, apply, as_tensor, bind_all
 from ..trace import binding, placeholder, scope
 from ..types import Type
 
@@ -106,13 +106,14 @@ class _Joint:
     """The body and its derivative in one graph.
 
     `at` maps the body's variables to its atoms, `seeds` the places of results to their cotangents; `found` has
-    the cotangent of each input of the body, or None.
+    the cotangent of each input of the body, or None; `captured` has what rules captured.
     """
 
     eqns: tuple[Eqn, ...]
     at: dict[Var, Atom]
     seeds: dict[int, Var]
     found: list[Atom | None]
+    captured: dict[Var, Tensor]
 
 
 def _differentiated(body: Graph, given: Sequence[int], wanted: Sequence[bool]) -> _Joint:
@@ -134,7 +135,8 @@ def _differentiated(body: Graph, given: Sequence[int], wanted: Sequence[bool]) -
         atoms = [None if t is None else inner.atom(t) for t in cotangents]
         graph = inner.builder.finish([])
     named = {i: t.atom for i, t in zip(given, seeds, strict=True) if isinstance(t.atom, Var)}
-    return _Joint(graph.eqns, at, named, atoms)
+    captured = {var: as_tensor(value) for value, var in inner.captures.values()}
+    return _Joint(graph.eqns, at, named, atoms, captured)
 
 
 class _Back:
@@ -159,6 +161,7 @@ class _Back:
         inputs = [joint.at[v] for v in scan.body.inputs]
         self.around = {a: scan.ins[i] for i, a in enumerate(inputs) if i >= scan.carries and isinstance(a, Var)}
         self.rows = [a for a in inputs[scan.carries : scan.first_capture] if isinstance(a, Var)]
+        self.around.update(joint.captured)
         self.fixed = {a for a in self.around if a not in self.rows}
         self.late = set(joint.seeds.values())
         for eqn in joint.eqns:

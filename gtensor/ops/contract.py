@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..batch import moved
 from ..errors import DTypeError, ShapeError
 from ..prim import Prim, Sample, public, register
 from ..tensor import Tensor, apply, as_tensor, cast
@@ -52,9 +53,23 @@ def _matmul_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor, ta: bool, tb: bool) 
 
 
 def _matmul_batch(args: Sequence[Tensor], axes: Sequence[int | None], ta: bool, tb: bool) -> tuple[Tensor, int]:
+    """Many examples of one matrix and another that all share are a single tall, or wide, product."""
+    (a, b), (at, bt) = args, axes
     size = batch_size(args, axes)
-    moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
-    return apply("matmul", *moved, ta=ta, tb=tb), 0
+    if bt is None and at is not None and b.ndim == 2:
+        front = moved(a, at, int(ta))
+        rows = front.type.shape[1 + ta]
+        joined = (front.type.shape[0], rows * size) if ta else (size * rows, front.type.shape[2])
+        out = apply("matmul", apply("reshape", front, shape=joined), b, ta=ta, tb=tb)
+        return apply("reshape", out, shape=(size, rows, out.type.shape[1])), 0
+    if at is None and bt is not None and a.ndim == 2:
+        front = moved(b, bt, int(not tb))
+        columns = front.type.shape[2 - tb]
+        joined = (size * columns, front.type.shape[2]) if tb else (front.type.shape[0], columns * size)
+        out = apply("matmul", a, apply("reshape", front, shape=joined), ta=ta, tb=tb)
+        return apply("reshape", out, shape=(out.type.shape[0], size, columns)), 1
+    each = [move_axis(x, axis, size, x.ndim - (axis is not None)) for x, axis in zip(args, axes, strict=True)]
+    return apply("matmul", *each, ta=ta, tb=tb), 0
 
 
 def _sample(a: tuple[int, ...], b: tuple[int, ...], ta: bool, tb: bool, dtypes: tuple[str, ...] = ("f",)) -> Sample:

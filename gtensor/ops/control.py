@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import interp, tree
-from ..batch import Axes, in_front, run_batched
-from ..builder import inline
+from ..batch import Axes, batch_size, in_front, run, run_batched
 from ..errors import DTypeError, GradError, ShapeError, TraceError
 from ..grad import vjp
 from ..ir import Graph, Var
@@ -60,23 +59,23 @@ def _switch_vjp(
     given = [(i, g) for i, g in enumerate(gs) if g is not None]
     numbers = [i for i, want in enumerate(wanted[1:]) if want]
 
-    def derivative(branch: Graph) -> Graph:
-        def run(*tensors: Tensor) -> list[Tensor]:
+    def derivative(branch: Graph) -> Subgraph:
+        def pulled(*tensors: Tensor) -> list[Tensor]:
             xs, seeds = tensors[: len(operands)], tensors[len(operands) :]
 
             def forward(*again: Tensor) -> list[Tensor]:
-                scope = STATE.scope
-                assert scope is not None
-                atoms = inline(scope.builder, branch, [scope.atom(as_tensor(t)) for t in again])
-                return [Tensor(atoms[i].type, atom=atoms[i], scope=scope) for i, _ in given]
+                found = run(branch, again)
+                return [found[i] for i, _ in given]
 
             return list(vjp(forward, *xs, argnums=numbers)[1](list(seeds)))
 
         types = [t.type for t in (*operands, *(g for _, g in given))]
-        return subgraph(run, types, f"{branch.name}_back", [v.hint for v in branch.inputs]).graph
+        return subgraph(pulled, types, f"{branch.name}_back", [v.hint for v in branch.inputs])
 
     tensors = [index, *operands, *(g for _, g in given)]
-    found = bind_all(SWITCH, tensors, {"branches": tuple(map(derivative, branches))})
+    backs = [derivative(branch) for branch in branches]
+    captured = [t for back in backs for t in back.captured]
+    found = bind_all(SWITCH, [*tensors, *captured], {"branches": _aligned(backs, len(tensors) - 1)})
     place = dict(zip(numbers, found, strict=True))
     return [None, *(place.get(i) for i in range(len(operands)))]
 
@@ -85,14 +84,14 @@ def _switch_batch(
     args: Sequence[Tensor], axes: Axes, *, branches: tuple[Graph, ...]
 ) -> tuple[list[Tensor], list[int | None]]:
     """One switch for all examples, or all branches and a choice for each example where the index differs."""
-    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    size = batch_size(args, axes)
 
     def every(branch: Graph) -> Callable[..., list[Tensor]]:
-        def run(*tensors: Tensor) -> list[Tensor]:
+        def all_examples(*tensors: Tensor) -> list[Tensor]:
             outs, found = run_batched(branch, tensors, axes[1:])
             return [in_front(out, axis, size) for out, axis in zip(outs, found, strict=True)]
 
-        return run
+        return all_examples
 
     places: list[int | None] = [0 for _ in branches[0].outputs]
     if axes[0] is None:
@@ -154,7 +153,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     for graph, shape in zip(found[1:], made[1:], strict=True):
         _same_results(found[0].graph, graph.graph, made[0], shape)
     captured = [t for part in found for t in part.captured]
-    tensors = [cast(number, int32), *leaves, *captured]
+    place = apply("stop_gradient", cast(number, int32))  # it chooses, and is not computed with: an argmax may make it
+    tensors = [place, *leaves, *captured]
     results = bind_all(SWITCH, tensors, {"branches": _aligned(found, len(leaves))})
     return tree.unflatten(made[0], results)
 
@@ -219,9 +219,78 @@ def _while_vjp(*args: Any, **params: Any) -> list[Tensor | None]:
     )
 
 
+def _while_batch(
+    args: Sequence[Tensor], axes: Axes, *, cond: Graph, body: Graph, carries: int, tests: int
+) -> tuple[list[Tensor], list[int | None]]:
+    """One loop for all examples. Where the condition differs between them it runs until the last one has ended.
+
+    An example that has ended keeps its carry.
+    """
+    size = batch_size(args, axes)
+    test_axes, body_axes = axes[carries : carries + tests], axes[carries + tests :]
+    carried = _carried(args, axes, body, carries, tests)
+    differs = _differ(cond, [args[i] for i in range(carries + tests)], [*carried, *test_axes])[0]
+    if differs:
+        carried = [0] * carries
+    inits = [in_front(x, a, size) if at == 0 else x for x, a, at in zip(args, axes, carried, strict=False)]
+    fixed_tests, fixed_body = args[carries : carries + tests], args[carries + tests :]
+
+    def tested(carry: Sequence[Tensor], rest: Sequence[Tensor]) -> Tensor:
+        outs, found = run_batched(cond, [*carry, *rest], [*carried, *test_axes])
+        return in_front(outs[0], found[0], size) if differs else outs[0]
+
+    def test(*tensors: Tensor) -> list[Tensor]:
+        flags = tested(tensors[:carries], tensors[carries:])
+        return [apply("any", flags, axis=(0,)) if differs else flags]
+
+    def step(*tensors: Tensor) -> list[Tensor]:
+        carry, rest = tensors[:carries], tensors[carries:]
+        outs, found = run_batched(body, [*carry, *rest[tests if differs else 0 :]], [*carried, *body_axes])
+        after = [in_front(out, a, size) if at == 0 else out for out, a, at in zip(outs, found, carried, strict=True)]
+        if not differs:
+            return after
+        goes_on = tested(carry, rest[:tests])
+        return [_choose(goes_on, new, old) for new, old in zip(after, carry, strict=True)]
+
+    more = [*fixed_tests, *fixed_body] if differs else list(fixed_body)
+    starts = [x.type for x in inits]
+    graphs = {
+        "cond": subgraph(test, [*starts, *(x.type for x in fixed_tests)], cond.name).graph,
+        "body": subgraph(step, [*starts, *(x.type for x in more)], body.name, [v.hint for v in body.inputs]).graph,
+    }
+    outs = bind_all(WHILE, [*inits, *fixed_tests, *more], {**graphs, "carries": carries, "tests": tests})
+    return outs, list(carried)
+
+
+def _carried(args: Sequence[Tensor], axes: Axes, body: Graph, carries: int, tests: int) -> list[int | None]:
+    """Which carries differ between examples, in some step: 0 for these, None for the others."""
+    carried: list[int | None] = [None if a is None else 0 for a in axes[:carries]]
+    size = batch_size(args, axes)
+    while True:
+        inits = [in_front(x, a, size) if at == 0 else x for x, a, at in zip(args, axes, carried, strict=False)]
+        found = _differ(body, [*inits, *args[carries + tests :]], [*carried, *axes[carries + tests :]])
+        new: list[int | None] = [0 if at == 0 or differs else None for at, differs in zip(carried, found, strict=True)]
+        if new == carried:
+            return carried
+        carried = new
+
+
+def _differ(graph: Graph, args: Sequence[Tensor], axes: Axes) -> list[bool]:
+    """Which results differ between examples."""
+    found: list[int | None] = []
+
+    def probe(*tensors: Tensor) -> list[Tensor]:
+        outs, places = run_batched(graph, tensors, axes)
+        found.extend(places)
+        return outs
+
+    subgraph(probe, [x.type for x in args], graph.name)
+    return [place is not None for place in found]
+
+
 WHILE = register(
     Prim(
-        "while_loop", "loop", _while_type, _while_run, vjp=_while_vjp,  # type: ignore[arg-type]
+        "while_loop", "loop", _while_type, _while_run, vjp=_while_vjp, batch=_while_batch,  # type: ignore[arg-type]
         flops=0, doc="A loop that runs while a condition holds.",
     )
 )  # fmt: skip

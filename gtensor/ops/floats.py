@@ -12,10 +12,8 @@ import numpy as np
 
 from ..prim import Input, public
 from ..pullback import zeros
-from ..tensor import Tensor, as_tensor, cast, meet
-from ..types import float64
-from .arithmetic import NUMBERS, isfinite, isnan, maximum, minimum, round, sign, where
-from .arithmetic import abs as absolute
+from ..tensor import Tensor, as_tensor, meet
+from .arithmetic import NUMBERS, isnan, maximum, minimum, round, sign, where
 from .records import Function, bool_type, elementwise, uniform
 from .statistics import floating
 
@@ -103,23 +101,6 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None, neginf:
     low = float(info.min) if neginf is None else neginf
     bounded = where(tensor == np.inf, high, where(tensor == -np.inf, low, tensor))
     return where(isnan(tensor), nan, bounded)
-
-
-@public
-def isclose(x1: Any, x2: Any, /, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Tensor:
-    """Elementwise |x1 - x2| <= atol + rtol |x2|, as bool; infinities are close to themselves only.
-
-    x1, x2: arrays that broadcast; integers are compared as float64. NaN is close to NaN if `equal_nan`.
-
-    >>> import gtensor as gt
-    >>> gt.isclose(gt.tensor([1.0, 1.0, gt.inf, gt.nan]), gt.tensor([1.000001, 1.1, gt.inf, gt.nan]))
-    Tensor([ True, False,  True, False], dtype=bool)
-    """
-    a, b = meet(x1, x2)
-    if not a.type.dtype.floating:
-        a, b = cast(a, float64), cast(b, float64)
-    close = (a == b) | (isfinite(b) & (absolute(a - b) <= atol + rtol * absolute(b)))
-    return close | (isnan(a) & isnan(b)) if equal_nan else close
 
 
 @public

@@ -6,6 +6,7 @@ constant, else from the call, before anything is written. Repeated indices accum
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Type, bool_, int64, normalize_axis
 from .layout import slice_length
-from .records import batch_elementwise, move_axis, same_type, uniform
+from .records import batch_elementwise, batch_size, move_axis, same_type, uniform
 
 Array = np.ndarray[Any, Any]
 
@@ -81,41 +82,55 @@ def _take_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -
         return apply("take", moved, index, axis=axis + 1), 0
     if axes[0] is None:
         return apply("take", x, move_axis(index, axes[1], 0, index.ndim - 1), axis=axis), axis
-    size = int(x.shape[axes[0]])
+    size = x.type.shape[axes[0]]
     return _batched_rows(move_axis(x, axes[0], size, x.ndim - 1), move_axis(index, axes[1], size, index.ndim - 1), axis)
 
 
 def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
     """Each batch element takes from its own array: one take from the arrays laid end to end."""
-    size, rows = int(x.shape[0]), int(x.shape[axis + 1])
+    size, rows = x.type.shape[0], int(x.shape[axis + 1])
     front = apply("transpose", x, axes=(0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1)))
-    joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
-    checked = apply("check_index", index, low=-rows, high=rows)
-    counted = apply("remainder", cast(checked, int64), rows)
-    offsets = apply("iota", shape=(size, *(1,) * (index.ndim - 1)), axis=0, dtype=int64)
-    offsets = apply("broadcast", apply("mul", offsets, rows), shape=index.shape)
-    taken = apply("take", joined, apply("add", counted, offsets), axis=0)
-    span = index.ndim - 1
+    rest, span = front.type.shape[2:], index.ndim - 1
+    if isinstance(size, Dim):
+        found = apply("gather", front, _places(index, rest), axis=1)
+        taken = apply("reshape", found, shape=(*index.type.shape, *rest))
+    else:
+        joined = apply("reshape", front, shape=(size * rows, *rest))
+        checked = apply("check_index", index, low=-rows, high=rows)
+        counted = apply("remainder", cast(checked, int64), rows)
+        offsets = apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64)
+        offsets = apply("broadcast", apply("mul", offsets, rows), shape=index.type.shape)
+        taken = apply("take", joined, apply("add", counted, offsets), axis=0)
     before = tuple(range(1 + span, 1 + span + axis))
     order = (0, *before, *range(1, 1 + span), *range(1 + span + axis, taken.ndim))
     return apply("transpose", taken, axes=order), 0
 
 
+def _places(index: Tensor, rest: tuple[Any, ...]) -> Tensor:
+    """Indices of rows, an example in front, as those of all elements of the rows."""
+    size, count = index.type.shape[0], math.prod(index.type.shape[1:])
+    column = apply("reshape", index, shape=(size, count, *(1 for _ in rest)))
+    return apply("broadcast", column, shape=(size, count, *rest))
+
+
 def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
     """The batch axis becomes part of the index: arrays end to end, indices shifted by their array's start."""
-    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    size = batch_size(args, axes)
     x, index, values = (move_axis(t, a, size, t.ndim - (a is not None)) for t, a in zip(args, axes, strict=True))
     rows, span = int(x.shape[axis + 1]), index.ndim - 1
     to_front = (0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1))
     front = apply("transpose", x, axes=to_front)
-    joined = apply("reshape", front, shape=(size * rows, *front.shape[2:]))
-    checked = apply("remainder", cast(apply("check_index", index, low=-rows, high=rows), int64), rows)
-    offsets = apply("mul", apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64), rows)
-    shifted = apply("add", checked, apply("broadcast", offsets, shape=index.shape))
-    lead = tuple(range(axis + 1, axis + 1 + span))
-    order = (0, *lead, *(i for i in range(1, values.ndim) if i not in lead))
-    added = apply("index_add", joined, shifted, apply("transpose", values, axes=order), axis=0)
-    back = apply("reshape", added, shape=front.shape)
+    lead, rest = tuple(range(axis + 1, axis + 1 + span)), front.type.shape[2:]
+    moved = apply("transpose", values, axes=(0, *lead, *(i for i in range(1, values.ndim) if i not in lead)))
+    if isinstance(size, Dim):
+        places = _places(index, rest)
+        back = apply("scatter_add", front, places, apply("reshape", moved, shape=places.type.shape), axis=1)
+    else:
+        joined = apply("reshape", front, shape=(size * rows, *rest))
+        checked = apply("remainder", cast(apply("check_index", index, low=-rows, high=rows), int64), rows)
+        offsets = apply("mul", apply("iota", shape=(size, *(1,) * span), axis=0, dtype=int64), rows)
+        shifted = apply("add", checked, apply("broadcast", offsets, shape=index.type.shape))
+        back = apply("reshape", apply("index_add", joined, shifted, moved, axis=0), shape=front.type.shape)
     return apply("transpose", back, axes=tuple(to_front.index(i) for i in range(x.ndim))), 0
 
 
@@ -212,7 +227,7 @@ def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
 
 def _along_batch(name: str) -> Any:
     def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
-        size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+        size = batch_size(args, axes)
         moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
         return apply(name, *moved, axis=axis + 1), 0
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..batch import batch_size as batch_size
 from ..errors import ShapeError
 from ..ir import Lit
 from ..prim import FUNCTIONS, Input, Prim, Promotion, Sample, register
@@ -49,7 +50,7 @@ def bool_type(*types: Type, **params: Any) -> Type:
     return Type(common_shape(types), bool_)
 
 
-def move_axis(x: Tensor, source: int | None, size: int, ndim: int) -> Tensor:
+def move_axis(x: Tensor, source: int | None, size: Any, ndim: int) -> Tensor:
     """A batched operand with its batch axis in front and `ndim` axes behind it; an unbatched one is repeated."""
     if source is None:
         x = apply("reshape", x, shape=(1, *x.shape))
@@ -59,11 +60,6 @@ def move_axis(x: Tensor, source: int | None, size: int, ndim: int) -> Tensor:
         x = apply("transpose", x, axes=order)
     missing = ndim + 1 - x.ndim
     return apply("reshape", x, shape=(x.shape[0], *(1,) * missing, *x.shape[1:])) if missing else x
-
-
-def batch_size(args: Sequence[Tensor], axes: Sequence[int | None]) -> int:
-    """The extent of the batch axis."""
-    return next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
 
 
 def batch_elementwise(name: str) -> Callable[..., tuple[Tensor, int]]:

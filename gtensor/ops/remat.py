@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import interp, tree
-from ..batch import Axes, in_front, run_batched
-from ..builder import inline
+from ..batch import Axes, batch_size, in_front, run, run_batched
 from ..grad import vjp
 from ..ir import Graph, subgraphs
 from ..prim import Prim, Sample, public, register
@@ -42,26 +41,24 @@ def _again(
     given = [i for i, g in enumerate(gs) if g is not None]
     numbers = [i for i, want in enumerate(wanted) if want]
 
-    def run(*tensors: Tensor) -> list[Tensor]:
-        scope = STATE.scope
-        assert scope is not None
-        atoms = inline(scope.builder, body, [scope.atom(as_tensor(t)) for t in tensors])
-        return [Tensor(atoms[i].type, atom=atoms[i], scope=scope) for i in given]
+    def again(*tensors: Tensor) -> list[Tensor]:
+        outs = run(body, tensors)
+        return [outs[i] for i in given]
 
     kept = [apply("barrier", x) for x in ins]
-    _, pullback = vjp(run, *kept, argnums=numbers)
+    _, pullback = vjp(again, *kept, argnums=numbers)
     found = dict(zip(numbers, pullback([gs[i] for i in given]), strict=True))
     return [found.get(i) for i in range(len(ins))]
 
 
 def _batch(args: Sequence[Tensor], axes: Axes, *, body: Graph) -> tuple[list[Tensor], list[int | None]]:
-    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    size = batch_size(args, axes)
 
-    def run(*tensors: Tensor) -> list[Tensor]:
+    def every(*tensors: Tensor) -> list[Tensor]:
         outs, found = run_batched(body, tensors, axes)
         return [in_front(out, axis, size) for out, axis in zip(outs, found, strict=True)]
 
-    graph = subgraph(run, [x.type for x in args], body.name, [v.hint for v in body.inputs]).graph
+    graph = subgraph(every, [x.type for x in args], body.name, [v.hint for v in body.inputs]).graph
     return bind_all(CHECKPOINT, args, {"body": graph}), [0] * len(body.outputs)
 
 
@@ -115,7 +112,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(fn)
-    def run(*args: Any) -> Any:
+    def remembering(*args: Any) -> Any:
         if STATE.scope is None:
             return fn(*args)
         leaves, structure = tree.flatten(args)
@@ -133,4 +130,4 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
         results = bind_all(CHECKPOINT, [*tensors, *found.captured], {"body": found.graph})
         return tree.unflatten(made[0], results)
 
-    return run
+    return remembering

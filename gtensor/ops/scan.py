@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .. import interp, tree
-from ..batch import Axes, in_front, run_batched
+from ..batch import Axes, batch_size, in_front, run_batched
 from ..errors import DTypeError, ShapeError, TraceError
 from ..ir import Graph
 from ..prim import FUNCTIONS, Prim, public, register
@@ -38,7 +38,11 @@ def _type(*types: Type, body: Graph, length: int, reverse: bool, carries: int, s
 
 def _run(*arrays: Array, body: Graph, length: int, reverse: bool, carries: int, slices: int) -> tuple[Array, ...]:
     carry, xs, consts = list(arrays[:carries]), arrays[carries : carries + slices], arrays[carries + slices :]
-    shapes = [interp.concrete((length, *a.type.shape), {}) for a in body.outputs[carries:]]
+    dims: dict[str, int] = {}
+    for place, (var, array) in enumerate(zip(body.inputs, arrays, strict=True)):
+        row = array.shape[1:] if 0 <= place - carries < slices else array.shape
+        interp.match_dims(var.type, row, dims, var.hint)
+    shapes = [interp.concrete((length, *a.type.shape), dims) for a in body.outputs[carries:]]
     types = [a.type.dtype.dtype for a in body.outputs[carries:]]
     stacked = [np.empty(shape, dtype) for shape, dtype in zip(shapes, types, strict=True)]
     for step in reversed(range(length)) if reverse else range(length):
@@ -53,7 +57,7 @@ def _batch(
     args: Sequence[Tensor], axes: Axes, *, body: Graph, length: int, reverse: bool, carries: int, slices: int
 ) -> tuple[list[Tensor], list[int | None]]:
     """One loop over all examples: every carry has its examples in front, rows and captures as they come."""
-    size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
+    size = batch_size(args, axes)
     shared = [a is None for a in axes]
     pairs = list(zip(args, axes, strict=True))
     inits = [in_front(x, a, size) for x, a in pairs[:carries]]
