@@ -16,11 +16,26 @@ from . import initializers
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
+from .convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
 from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
 from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
 from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
+from .pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
 
 bce_with_logits = binary_cross_entropy_with_logits
 
@@ -58,10 +73,25 @@ __all__ = [
     "RMSNorm",
     "Sequential",
     "Updater",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "bce_with_logits",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "clip",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "embedding",
@@ -76,6 +106,9 @@ __all__ = [
     "log_sigmoid",
     "log_softmax",
     "logsumexp",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "mse_loss",
     "multi_head_attention",
     "nll_loss",
