@@ -19,7 +19,9 @@ from .types import DType, Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter", "overlap", "assemble", "source", "effect", "loop"]
+Kind = Literal[
+    "elementwise", "reduce", "view", "contract", "gather", "scatter", "overlap", "assemble", "source", "effect", "loop"
+]
 """What shape of loop an operation is, which decides how it may be fused:
 
 - `elementwise`: one scalar expression per element (`c`)

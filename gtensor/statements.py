@@ -316,11 +316,11 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
 
 def _overlap(k: Statements, eqn: Eqn) -> None:
     """Each element is added to its place; where many meet, the running sums are wider."""
-    (x,), memory = eqn.ins, k.f.memory
+    (x,) = eqn.ins
     assert eqn.prim.place is not None
     strides = eqn.prim.place(x.type, **eqn.params)
-    most = math.prod(x.type.shape[-2 * len(eqn.params["shape"]) : -len(eqn.params["shape"])])
-    phase = k.phase(eqn)
+    d, phase = len(eqn.params["shape"]), k.phase(eqn)
+    most = extent_bound(shape_size(x.type.shape[-2 * d : -d]))
     _sum_into(k, eqn, "sum", k.operand(x, False, phase), False, phase, k.space_strides(strides), most)
 
 

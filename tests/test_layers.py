@@ -37,7 +37,8 @@ LAYERS = {
              ops.backscan ops.scan ops.control ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
-             nn.activations nn.attention nn.convolution nn.pooling nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
+             nn.activations nn.attention nn.channels nn.convolution nn.image_layers
+             nn.pooling nn.resizing nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
              optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
              optim.accumulation optim.grouping nn.initializers quantile random""",
     "L5": "schedule fuse kernel steps statements lower",

@@ -16,9 +16,11 @@ from . import initializers
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
+from .channels import batch_norm, group_norm, instance_norm
 from .convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
+from .image_layers import AvgPool2d, BatchNorm, Conv1d, Conv2d, Conv3d, Flatten, GroupNorm, MaxPool2d
 from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
 from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
 from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
@@ -36,6 +38,7 @@ from .pooling import (
     max_pool2d,
     max_pool3d,
 )
+from .resizing import interpolate, upsample
 
 bce_with_logits = binary_cross_entropy_with_logits
 
@@ -58,17 +61,25 @@ del TYPE_CHECKING
 __all__ = [
     "GRU",
     "LSTM",
+    "AvgPool2d",
+    "BatchNorm",
     "Cell",
     "ClonedMemory",
     "ClonedMemoryUpdater",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
     "Dropout",
     "Elman",
     "Embedding",
+    "Flatten",
     "GatedMemory",
     "GatedMemoryUpdater",
+    "GroupNorm",
     "Layer",
     "LayerNorm",
     "Linear",
+    "MaxPool2d",
     "MultiHeadAttention",
     "RMSNorm",
     "Sequential",
@@ -82,6 +93,7 @@ __all__ = [
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "batch_norm",
     "bce_with_logits",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
@@ -96,8 +108,11 @@ __all__ = [
     "dropout",
     "embedding",
     "gelu",
+    "group_norm",
     "huber_loss",
     "initializers",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -123,4 +138,5 @@ __all__ = [
     "softplus",
     "stop_gradient",
     "tanh",
+    "upsample",
 ]

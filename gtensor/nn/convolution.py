@@ -37,7 +37,7 @@ def paddings(what: str, value: Any, window: Sizes, stride: Sizes, dilation: Size
     if value == "valid":
         return ((0, 0),) * len(window)
     if value == "same":
-        if set(stride) > {1}:
+        if any(move != 1 for move in stride):
             raise OptionError(f"{what}: padding='same' needs a stride of 1, not {stride}")
         totals = (span(size, spread) - 1 for size, spread in zip(window, dilation, strict=True))
         return tuple((total // 2, total - total // 2) for total in totals)

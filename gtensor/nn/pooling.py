@@ -25,7 +25,6 @@ from ..tensor import Tensor, apply, as_tensor
 from ..types import Dim, bool_
 from .convolution import Sizes, padded, sizes
 
-
 FEW = 4
 """Windows along an axis that are summed term by term: of 2, 64x6x24x24 takes 20 us so and 80 as a reduction."""
 
@@ -185,14 +184,15 @@ def avg_pool3d(
 def _adaptive(
     what: str, axes: int, x: Tensor, output_size: Any, fold: Callable[[Tensor, tuple[int, ...]], Tensor]
 ) -> Tensor:
-    """Windows that divide each axis of n into `output_size` parts: part i is floor(i n / size) … ceil((i + 1) n / size).
+    """Each axis of n in `output_size` parts, part i from floor(i n / size) to ceil((i + 1) n / size), folded.
 
     Where all parts are of one length they are one view; else each part is folded by itself.
     """
     extents, inside = _pooled_axes(what, x, axes), tuple(range(x.ndim - axes, x.ndim))
     given = (output_size,) * axes if output_size is None or isinstance(output_size, int) else tuple(output_size)
-    chosen = [n if size is None else size for n, size in zip(extents, given, strict=len(given) == axes)]
-    counts = sizes(what, "output_size", chosen, axes)
+    if len(given) == axes:
+        given = tuple(n if size is None else size for n, size in zip(extents, given, strict=True))
+    counts = sizes(what, "output_size", given, axes)
     if 0 in extents:
         raise ShapeError(f"{what}: nothing to pool in {x.type}")
     if all(n % size == 0 for n, size in zip(extents, counts, strict=True)):
@@ -200,9 +200,7 @@ def _adaptive(
         return fold(apply("windows", x, window=window, step=window, dilation=(1,) * axes), inside)
     parts = []
     for at in itertools.product(*map(range, counts)):
-        cut = (
-            slice(i * n // size, -(-(i + 1) * n // size)) for i, n, size in zip(at, extents, counts, strict=True)
-        )
+        cut = (slice(i * n // size, -(-(i + 1) * n // size)) for i, n, size in zip(at, extents, counts, strict=True))
         parts.append(fold(x[(..., *cut)], inside))
     joined = stack(parts, axis=-1)
     return apply("reshape", joined, shape=(*x.type.shape[: x.ndim - axes], *counts))

@@ -55,8 +55,8 @@ def _windows_array(x: Array, window: Sizes, step: Sizes, dilation: Sizes) -> Arr
     axes = tuple(range(x.ndim - len(window), x.ndim))
     spans = tuple(map(span, window, dilation))
     every = np.lib.stride_tricks.sliding_window_view(x, spans, axes)
-    taken = (*(slice(None, None, k) for k in step), *(slice(None, None, k) for k in dilation))
-    found = every[(..., *taken)]
+    taken: Any = (..., *(slice(None, None, k) for k in step), *(slice(None, None, k) for k in dilation))
+    found = every[taken]
     d = len(window)
     order = (*range(x.ndim - d), *range(x.ndim, x.ndim + d), *axes)
     return np.ascontiguousarray(np.transpose(found, order))
@@ -76,12 +76,14 @@ def _overlap_type(x: Type, shape: Sizes, step: Sizes, dilation: Sizes) -> Type:
 def _overlap_array(x: Array, shape: Sizes, step: Sizes, dilation: Sizes) -> Array:
     d = len(shape)
     window, counts = x.shape[x.ndim - 2 * d : x.ndim - d], x.shape[x.ndim - d :]
+    every: Any = (slice(None),) * d
     out = np.zeros((*x.shape[: x.ndim - 2 * d], *shape), x.dtype)
     for at in itertools.product(*map(range, window)):
         first = [i * k for i, k in zip(at, dilation, strict=True)]
         stop = [a + (n - 1) * k + 1 for a, n, k in zip(first, counts, step, strict=True)]
+        to: Any = (..., *map(slice, first, stop, step))
         if 0 not in counts:
-            out[(..., *map(slice, first, stop, step))] += x[(..., *at, *(slice(None),) * d)]
+            out[to] += x[(..., *at, *every)]
     return out
 
 
