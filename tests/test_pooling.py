@@ -283,7 +283,8 @@ def test_wrong_norms():
 def test_layers_in_a_row():
     model = gt.nn.Sequential(
         gt.nn.Conv2d(1, 4, 3, padding="same"), gt.relu, gt.nn.MaxPool2d(2), gt.nn.GroupNorm(2, 4),
-        gt.nn.Conv2d(4, 8, (3, 2), stride=2, groups=2, bias=False), gt.nn.AvgPool2d(2), gt.nn.Flatten(), gt.nn.Linear(8, 3),
+        gt.nn.Conv2d(4, 8, (3, 2), stride=2, groups=2, bias=False), gt.nn.AvgPool2d(2),
+        gt.nn.Flatten(), gt.nn.Linear(8, 3),
     )  # fmt: skip
     params = model.init(gt.random.key(1))
     x = f32(RNG.standard_normal((5, 1, 14, 10)))
