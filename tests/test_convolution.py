@@ -8,6 +8,7 @@ from scipy import signal
 
 import gtensor as gt
 from gtensor.errors import OptionError, ShapeError
+from gtensor.nn import convolution
 from tests import conv_reference as reference
 from tests.values import agree, close, f32
 
@@ -132,6 +133,28 @@ def test_a_batch_known_at_run_time():
         x = f32(RNG.standard_normal((count, 2, 6, 6)))
         for got, wanted in zip(step(x), f(x), strict=True):
             close(got, wanted, 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("block", [1, 600])
+def test_blocks_of_examples(block, monkeypatch):
+    x, w, b = RNG.standard_normal((6, 2, 4, 5)), RNG.standard_normal((4, 1, 2, 3)), RNG.standard_normal(4)
+
+    def f(x, w, b):
+        return gt.nn.conv2d(x, w, b, (1, 2), 1, groups=2)
+
+    def slopes(x, w, b):
+        return gt.grad(lambda *args: gt.sum(gt.sin(f(*args))), (0, 1, 2))(x, w, b)
+
+    wanted = f(x, w, b), *slopes(x, w, b)
+    monkeypatch.setattr(convolution, "AT_ONCE", 0)
+    monkeypatch.setattr(convolution, "BLOCK", 8 * block)
+    for got, value in zip((f(x, w, b), *slopes(x, w, b)), wanted, strict=True):
+        close(got, value, 1e-12, 1e-12)
+    assert any(eqn.prim.name == "scan" for eqn in gt.trace(f, x, w, b).eqns)
+    compiled = gt.compile(lambda x, w, b: (f(x, w, b), *slopes(x, w, b)))
+    for got, value in zip(compiled(x, w, b), wanted, strict=True):
+        close(got, value, 1e-12, 1e-12)
+    gt.check_grads(f, (x[:3], w, b), order=2)
 
 
 def test_nothing_is_read_outside_the_windows():
