@@ -59,6 +59,10 @@ class Operations:
 
         return gt.scan(step, init, xs)[1]
 
+    conv = staticmethod(gt.nn.conv2d)
+    avgpool2 = staticmethod(lambda x: gt.nn.avg_pool2d(x, 2))
+    flatten = staticmethod(lambda x: gt.flatten(x, 1))
+
     @staticmethod
     def gelu(x: Any) -> gt.Tensor:
         """The tanh form."""

@@ -30,6 +30,18 @@ class Operations:
     concat = staticmethod(lambda arrays: jnp.concatenate(arrays, axis=-1))
     take = staticmethod(lambda table, ids: table[ids])
 
+    flatten = staticmethod(lambda x: x.reshape((x.shape[0], -1)))
+
+    @staticmethod
+    def conv(x, K, c):
+        layout = ("NCHW", "OIHW", "NCHW")
+        return lax.conv_general_dilated(x, K, (1, 1), "VALID", dimension_numbers=layout) + c[:, None, None]
+
+    @staticmethod
+    def avgpool2(x):
+        batch, channels, height, width = x.shape
+        return x.reshape(batch, channels, height // 2, 2, width // 2, 2).mean((3, 5))
+
     @staticmethod
     def layernorm(x, g, b):
         centred = x - jnp.mean(x, -1, keepdims=True)

@@ -24,7 +24,7 @@ from gtensor.stages import Settings
 
 from . import machine, table
 
-WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W8", "W9")
+WORKLOADS = ("W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9")
 
 CONTENDERS = (
     "gtensor:step",

@@ -32,6 +32,10 @@ class Operations:
     take = staticmethod(lambda table, ids: F.embedding(ids, table))
     sdpa = staticmethod(lambda q, k, v, causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
 
+    conv = staticmethod(F.conv2d)
+    avgpool2 = staticmethod(lambda x: F.avg_pool2d(x, 2))
+    flatten = staticmethod(lambda x: x.flatten(1))
+
     @staticmethod
     def heads(h, batch, length, heads, size):
         return h.view(batch, length, 3, heads, size).permute(2, 0, 3, 1, 4).unbind(0)

@@ -247,7 +247,7 @@ class _Rows(Body):
         length = self.kernel.space[-1]
         folded = all(self._folds[stmt.var].in_lanes(length) for stmt in stmts if isinstance(stmt, Reduce))
         axis = len(self.kernel.space) - 1
-        wide = folded and self.suits_vectors(stmts, axis, length)
+        wide = folded and not self._meets_next_row(stmts) and self.suits_vectors(stmts, axis, length)
         self.counters.append(counter)
         if wide:
             self.open_lanes(counter, length, end, first)
@@ -257,6 +257,12 @@ class _Rows(Body):
         self.code.close()
         self.lanes = None
         self.counters.pop()
+
+    def _meets_next_row(self, stmts: Sequence[Stmt]) -> bool:
+        """Whether sums in memory fill a part of a vector only: the load of the next ones would wait for the store."""
+        length, lanes = self.kernel.space[-1], self.target.lanes(SIZES["f32"])
+        sums = any(isinstance(stmt, Accumulate) and stmt.access.strides[-1] != 0 for stmt in stmts)
+        return sums and isinstance(length, int) and length < lanes
 
     def _blocks(self, stmts: Sequence[Stmt], length: str, block: int, lanes: Sequence[str]) -> None:
         """The same in blocks, each followed by its folds."""

@@ -497,6 +497,17 @@ def _scatter(f: _Fuser, eqn: Eqn) -> None:
     f.put(eqn, f.open("row", shape, "writes at computed places"), "after")
 
 
+def _overlap(f: _Fuser, eqn: Eqn) -> None:
+    (x,) = eqn.ins
+    shape = x.type.shape
+    f.settle([x], shape)
+    for at in f.candidates([x], f.earliest([x])):
+        if f.groups[at].kind == "row" and shape == f.groups[at].space and f.admits(at, "element", [x]):
+            f.put(eqn, at, "after")
+            return
+    f.put(eqn, f.open("row", shape, "adds windows that overlap"), "after")
+
+
 def _assemble(f: _Fuser, eqn: Eqn) -> None:
     f.settle(eqn.ins)
     f.put(eqn, f.open("assemble", eqn.out.type.shape, "its parts are written side by side"), "after")
@@ -516,6 +527,7 @@ _HANDLERS: dict[str, Callable[[_Fuser, Eqn], None]] = {
     "contract": _contract,
     "gather": _gather,
     "scatter": _scatter,
+    "overlap": _overlap,
     "assemble": _assemble,
     "source": _source,
     "loop": _loop,

@@ -19,7 +19,9 @@ from .types import DType, Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter", "assemble", "source", "effect", "loop"]
+Kind = Literal[
+    "elementwise", "reduce", "view", "contract", "gather", "scatter", "overlap", "assemble", "source", "effect", "loop"
+]
 """What shape of loop an operation is, which decides how it may be fused:
 
 - `elementwise`: one scalar expression per element (`c`)
@@ -28,6 +30,7 @@ Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter",
 - `contract`: a matrix product
 - `gather`: reads one operand at computed places
 - `scatter`: adds into computed places
+- `overlap`: adds into places that lie as strides say
 - `assemble`: writes operands side by side into one array
 - `source`: made of nothing but the loop counters
 - `effect`: no computation of its own: a wall or a marker (`stop_gradient`)
@@ -120,7 +123,7 @@ class Prim:
     c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name.
     strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).
     place(*types, **params): the Indexing of a gather or scatter, the Placement of an assembled array, the
-        counted axis of a source, the Bounds of an index check.
+        strides in the result of an overlap's operand, the counted axis of a source, the Bounds of an index check.
     simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
     exact: compiled results are bit-equal to the evaluator's.
     ulps: how many units in the last place compiled float64 results may be from the evaluator's where both round

@@ -206,14 +206,21 @@ def _accumulate(
     kept = [i for i in range(x.type.ndim) if i not in eqn.params["axis"]]
     strides = zip(kept, map(memory.extent, dense_strides(out.type.shape)), strict=True)
     moving = {axis: stride for axis, stride in strides if x.type.shape[axis] != 1}
-    buffer, tag = memory.buffer(out), out.type.dtype.tag
     count = extent_bound(shape_size([extent_bound(n) for n in terms]))
+    _sum_into(k, eqn, op, value, per_row, phase, positions(moving, len(k.kernel.space)), count)
+
+
+def _sum_into(
+    k: Statements, eqn: Eqn, op: str, value: str, per_row: bool, phase: int, strides: tuple[p.Extent, ...], count: int
+) -> None:
+    """Fold a value into an element of the result's memory, where `count` values meet."""
+    out, memory = eqn.out, k.f.memory
+    buffer, tag = memory.buffer(out), out.type.dtype.tag
     scratch = None
     if op == "sum" and tag == "f32" and count > WIDE:
         scratch = memory.scratch(f"{buffer}_wide", "f64", memory.shape(out.type), "work")
     k.kernel.accumulators.append(p.Accumulator(buffer, op, scratch=scratch))
-    access = p.Access(buffer, positions(moving, len(k.kernel.space)))
-    k.kernel.add(p.Accumulate(access, op, value, k.note(eqn)), per_row, phase)
+    k.kernel.add(p.Accumulate(p.Access(buffer, strides), op, value, k.note(eqn)), per_row, phase)
 
 
 def _search(k: Statements, eqn: Eqn, op: str) -> None:
@@ -307,6 +314,16 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
     k.kernel.add(p.Accumulate(access, "sum", value, k.note(eqn)), False, phase)
 
 
+def _overlap(k: Statements, eqn: Eqn) -> None:
+    """Each element is added to its place; where many meet, the running sums are wider."""
+    (x,) = eqn.ins
+    assert eqn.prim.place is not None
+    strides = eqn.prim.place(x.type, **eqn.params)
+    d, phase = len(eqn.params["shape"]), k.phase(eqn)
+    most = extent_bound(shape_size(x.type.shape[-2 * d : -d]))
+    _sum_into(k, eqn, "sum", k.operand(x, False, phase), False, phase, k.space_strides(strides), most)
+
+
 EQUATIONS = {
     "elementwise": _elementwise,
     "effect": _elementwise,
@@ -314,4 +331,5 @@ EQUATIONS = {
     "view": _view,
     "gather": _gather,
     "scatter": _scatter,
+    "overlap": _overlap,
 }

@@ -30,6 +30,7 @@ OUTCOMES = {
         and r["jumping"] > r["settled"] + 0.04
         and r["most"] <= 1
     ),
+    "lenet_digits": lambda r: r["lenet"] > 0.94 and r["linear"] < 0.96,
     "mlp": lambda r: r["after"] < 0.05 * r["before"],
     "pc_local": lambda r: r["error"] < 1e-6 and r["loops"] == (1, 2),
     "pc_train": lambda r: r["accuracy"] > 0.97 and r["last"] < 0.1 * r["first"],

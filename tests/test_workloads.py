@@ -8,7 +8,7 @@ import pytest
 import gtensor as gt
 from benchmarks import gtensor_models, workloads
 
-EXPRESSIBLE = ("W1", "W2", "W8", "W9")
+EXPRESSIBLE = ("W1", "W2", "W7", "W8", "W9")
 
 
 @pytest.mark.parametrize("name", EXPRESSIBLE)

@@ -16,13 +16,31 @@ from . import initializers
 from .activations import clip, leaky_relu, log_sigmoid, relu, silu
 from .attention import multi_head_attention, scaled_dot_product_attention
 from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
+from .channels import batch_norm, group_norm, instance_norm
+from .convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
 from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
 from .gates import glu, mish, softmin, softsign, swiglu
+from .image_layers import AvgPool2d, BatchNorm, Conv1d, Conv2d, Conv3d, Flatten, GroupNorm, MaxPool2d
 from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
 from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
 from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
 from .piecewise import celu, elu, hardsigmoid, hardswish, hardtanh, prelu, relu6, selu, threshold
+from .pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+)
+from .resizing import interpolate, upsample
 
 bce_with_logits = binary_cross_entropy_with_logits
 logsigmoid = log_sigmoid
@@ -46,37 +64,64 @@ del TYPE_CHECKING
 __all__ = [
     "GRU",
     "LSTM",
+    "AvgPool2d",
+    "BatchNorm",
     "Cell",
     "ClonedMemory",
     "ClonedMemoryUpdater",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
     "Dropout",
     "Elman",
     "Embedding",
+    "Flatten",
     "GatedMemory",
     "GatedMemoryUpdater",
+    "GroupNorm",
     "Layer",
     "LayerNorm",
     "Linear",
+    "MaxPool2d",
     "MultiHeadAttention",
     "RMSNorm",
     "Sequential",
     "Updater",
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool3d",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
+    "batch_norm",
     "bce_with_logits",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "celu",
     "clip",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "cross_entropy",
     "dropout",
     "elu",
     "embedding",
     "gelu",
     "glu",
+    "group_norm",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
     "huber_loss",
     "initializers",
+    "instance_norm",
+    "interpolate",
     "kl_div",
     "l1_loss",
     "layer_norm",
@@ -86,6 +131,9 @@ __all__ = [
     "log_softmax",
     "logsigmoid",
     "logsumexp",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "mish",
     "mse_loss",
     "multi_head_attention",
@@ -108,4 +156,5 @@ __all__ = [
     "swiglu",
     "tanh",
     "threshold",
+    "upsample",
 ]

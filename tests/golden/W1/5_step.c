@@ -97,7 +97,7 @@ static void gt_tile_f32(int64_t rows, int64_t cols, int64_t k, const float *a, i
 }
 
 /* models.py:10   h = B.gelu(B.linear(d["x"], p["W1"], p["b1"]))
- * gtensor_models.py:65   return gt.gelu(x, approximate="tanh")
+ * gtensor_models.py:69   return gt.gelu(x, approximate="tanh")
  * (32, 32) sums of 8: x f32[32, 8], params_W1 f32[8, 32], params_b1 f32[32] -> t2 f32[32, 32], t13 f32[32, 32] */
 GT_KERNEL void k0_h(const float *restrict x, const float *restrict params_W1, const float *restrict params_b1,
                     float *restrict t2, float *restrict t13)
@@ -111,7 +111,7 @@ GT_KERNEL void k0_h(const float *restrict x, const float *restrict params_W1, co
                 for (int64_t j = j0; j < j0 + 16; j += GT_LANES) {
                     // models.py:10
                     const gt_v_f32 h = gt_load_f32(&tile[16 * (i - i0) + j - j0]) + gt_load_f32(&params_b1[j]);
-                    gt_store_f32(&t2[32 * i + j], gt_gelu_tanh_v_f32(h));  // gtensor_models.py:65
+                    gt_store_f32(&t2[32 * i + j], gt_gelu_tanh_v_f32(h));  // gtensor_models.py:69
                     gt_store_f32(&t13[32 * i + j], gt_gelu_tanh_slope_v_f32(h));
                 }
         }
@@ -159,7 +159,7 @@ GT_KERNEL void k2_sum(const float *restrict t7, float *restrict t8)
 }
 
 /* models.py:11   return B.mse(B.linear(h, p["W2"], p["b2"]), d["y"])
- * gtensor_models.py:65   return gt.gelu(x, approximate="tanh")
+ * gtensor_models.py:69   return gt.gelu(x, approximate="tanh")
  * models.py:10   h = B.gelu(B.linear(d["x"], p["W1"], p["b1"]))
  * (32, 32) sums of 4: t11 f32[32, 4], params_W2 f32[32, 4], t13 f32[32, 32] -> t14 in place of t13,
  * d_params_b1 f32[32] */
@@ -177,7 +177,7 @@ GT_KERNEL void k3_d_params_b1(const float *restrict t11, const float *restrict p
             gt_tile_f32(rows, 16, 4, &t11[4 * i0], 4, 1, panel, 16, 0, tile, 16);
             for (int64_t i = i0; i < i0 + rows; ++i)
                 for (int64_t j = j0; j < j0 + 16; j += GT_LANES) {
-                    // gtensor_models.py:65
+                    // gtensor_models.py:69
                     const gt_v_f32 t14 = gt_load_f32(&tile[16 * (i - i0) + j - j0]) * gt_load_f32(&t13[32 * i + j]);
                     gt_store_f32(&t13[32 * i + j], t14);
                     gt_store_f32(&d_params_b1[j], gt_load_f32(&d_params_b1[j]) + t14);  // models.py:10
@@ -187,7 +187,7 @@ GT_KERNEL void k3_d_params_b1(const float *restrict t11, const float *restrict p
 }
 
 /* models.py:11   return B.mse(B.linear(h, p["W2"], p["b2"]), d["y"])
- * gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+ * gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (32, 4) sums of 32: t2 f32[32, 32], t11 f32[32, 4], params_W2 f32[32, 4] -> params_W2_new in place of params_W2 */
 GT_KERNEL void k4_d_params_W2(const float *restrict t2, const float *restrict t11, float *restrict params_W2)
 {
@@ -197,14 +197,14 @@ GT_KERNEL void k4_d_params_W2(const float *restrict t2, const float *restrict t1
         gt_tile_f32_4x16(32, t11, 1, 4, &t2[i0], 32, 0, sums, 16);
         gt_turn_f32(16, 4, sums, 16, tile, 4);
         for (int64_t i = 4 * i0; i < 4 * i0 + 64; i += GT_LANES) {
-            const gt_v_f32 t17 = 0.05f * gt_load_f32(&tile[i - 4 * i0]);  // gtensor_models.py:123
+            const gt_v_f32 t17 = 0.05f * gt_load_f32(&tile[i - 4 * i0]);  // gtensor_models.py:127
             gt_store_upto_f32(&params_W2[i], gt_load_upto_f32(&params_W2[i], 4 * i0 + 64 - i) - t17, 4 * i0 + 64 - i);
         }
     }
 }
 
 /* models.py:10   h = B.gelu(B.linear(d["x"], p["W1"], p["b1"]))
- * gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+ * gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (8, 32) sums of 32: x f32[32, 8], t14 f32[32, 32], params_W1 f32[8, 32] -> params_W1_new in place of params_W1 */
 GT_KERNEL void k5_d_params_W1(const float *restrict x, const float *restrict t14, float *restrict params_W1)
 {
@@ -214,19 +214,19 @@ GT_KERNEL void k5_d_params_W1(const float *restrict x, const float *restrict t14
             gt_tile_f32_4x16(32, &x[i0], 1, 8, &t14[j0], 32, 0, tile, 16);
             for (int64_t i = i0; i < i0 + 4; ++i)
                 for (int64_t j = j0; j < j0 + 16; j += GT_LANES) {
-                    const gt_v_f32 t15 = 0.05f * gt_load_f32(&tile[16 * (i - i0) + j - j0]);  // gtensor_models.py:123
+                    const gt_v_f32 t15 = 0.05f * gt_load_f32(&tile[16 * (i - i0) + j - j0]);  // gtensor_models.py:127
                     gt_store_f32(&params_W1[32 * i + j], gt_load_f32(&params_W1[32 * i + j]) - t15);
                 }
         }
 }
 
-/* gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+/* gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (32): d_params_b1 f32[32], params_b1 f32[32] -> params_b1_new in place of params_b1
  * also k7_sub */
 GT_KERNEL void k6_sub(const float *restrict d_params_b1, float *restrict params_b1, int64_t count)
 {
     for (int64_t i = 0; i < count; i += GT_LANES) {
-        const gt_v_f32 t19 = 0.05f * gt_load_upto_f32(&d_params_b1[i], count - i);  // gtensor_models.py:123
+        const gt_v_f32 t19 = 0.05f * gt_load_upto_f32(&d_params_b1[i], count - i);  // gtensor_models.py:127
         gt_store_upto_f32(&params_b1[i], gt_load_upto_f32(&params_b1[i], count - i) - t19, count - i);
     }
 }
@@ -309,7 +309,7 @@ static const gt_array W1_step_state[] = {
 static const char *const W1_step_equations[] = {
     "t0: f32[32,32] = matmul(x, params.W1, ta=False, tb=False)  models.py:10",
     "t1: f32[32,32] = broadcast(params.b1, shape=(32, 32))  models.py:10",
-    "h: f32[32,32] = add(t0, t1)  models.py:10", "t2: f32[32,32] = gelu_tanh(h)  gtensor_models.py:65",
+    "h: f32[32,32] = add(t0, t1)  models.py:10", "t2: f32[32,32] = gelu_tanh(h)  gtensor_models.py:69",
     "t3: f32[32,4] = matmul(t2, params.W2, ta=False, tb=False)  models.py:11",
     "t4: f32[32,4] = broadcast(params.b2, shape=(32, 4))  models.py:11",
     "t5: f32[32,4] = add(t3, t4)  models.py:11", "t6: f32[32,4] = sub(t5, y)  models.py:11",
@@ -319,18 +319,18 @@ static const char *const W1_step_equations[] = {
     "d_params.b2: f32[4] = sum(t11, axis=(0))  models.py:11",
     "t12: f32[32,32] = matmul(t11, params.W2, ta=False, tb=True)  models.py:11",
     "d_params.W2: f32[32,4] = matmul(t2, t11, ta=True, tb=False)  models.py:11",
-    "t13: f32[32,32] = gelu_tanh_slope(h)  gtensor_models.py:65",
-    "t14: f32[32,32] = mul(t12, t13)  gtensor_models.py:65",
+    "t13: f32[32,32] = gelu_tanh_slope(h)  gtensor_models.py:69",
+    "t14: f32[32,32] = mul(t12, t13)  gtensor_models.py:69",
     "d_params.b1: f32[32] = sum(t14, axis=(0))  models.py:10",
     "d_params.W1: f32[8,32] = matmul(x, t14, ta=True, tb=False)  models.py:10",
-    "t15: f32[8,32] = mul(0.05:f32, d_params.W1)  gtensor_models.py:123",
-    "t16: f32[8,32] = sub(params.W1, t15)  gtensor_models.py:123",
-    "t17: f32[32,4] = mul(0.05:f32, d_params.W2)  gtensor_models.py:123",
-    "t18: f32[32,4] = sub(params.W2, t17)  gtensor_models.py:123",
-    "t19: f32[32] = mul(0.05:f32, d_params.b1)  gtensor_models.py:123",
-    "t20: f32[32] = sub(params.b1, t19)  gtensor_models.py:123",
-    "t21: f32[4] = mul(0.05:f32, d_params.b2)  gtensor_models.py:123",
-    "t22: f32[4] = sub(params.b2, t21)  gtensor_models.py:123",
+    "t15: f32[8,32] = mul(0.05:f32, d_params.W1)  gtensor_models.py:127",
+    "t16: f32[8,32] = sub(params.W1, t15)  gtensor_models.py:127",
+    "t17: f32[32,4] = mul(0.05:f32, d_params.W2)  gtensor_models.py:127",
+    "t18: f32[32,4] = sub(params.W2, t17)  gtensor_models.py:127",
+    "t19: f32[32] = mul(0.05:f32, d_params.b1)  gtensor_models.py:127",
+    "t20: f32[32] = sub(params.b1, t19)  gtensor_models.py:127",
+    "t21: f32[4] = mul(0.05:f32, d_params.b2)  gtensor_models.py:127",
+    "t22: f32[4] = sub(params.b2, t21)  gtensor_models.py:127",
 };
 
 static const gt_model W1_step_model = {

@@ -301,11 +301,11 @@ GT_KERNEL int32_t k4_logical_and(const int32_t *restrict y, uint8_t *restrict t1
     return GT_OK;
 }
 
-/* gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+/* gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (1): state_step i64[] -> state_step_new in place of state_step, t62 f32[], t69 f32[] */
 GT_KERNEL void k0_rsqrt(int64_t *restrict state_step, float *restrict t62, float *restrict t69)
 {
-    const int64_t state_step_new = gt_add_i64(state_step[0], INT64_C(1));  // gtensor_models.py:123
+    const int64_t state_step_new = gt_add_i64(state_step[0], INT64_C(1));  // gtensor_models.py:127
     state_step[0] = state_step_new;
     const float t52 = gt_cast_i64_f32(state_step_new);
     const float t60 = t52 * -0.105360515f;
@@ -396,7 +396,7 @@ GT_KERNEL void k7_d_params_b2(const float *restrict t46, const float *restrict p
 }
 
 /* models.py:17   return B.xent(B.linear(h, p["W3"], p["b3"]), d["y"])
- * gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+ * gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (128, 10) sums of 128: h_2 f32[128, 128], t46 f32[128, 10], state_m_W3 f32[128, 10], state_v_W3 f32[128, 10],
  * t62 f32[], t69 f32[], params_W3 f32[128, 10] -> state_m_W3_new in place of state_m_W3,
  * state_v_W3_new in place of state_v_W3, params_W3_new in place of params_W3 */
@@ -413,7 +413,7 @@ GT_KERNEL void k8_d_params_W3(const float *restrict h_2, const float *restrict t
         for (int64_t i = i0; i < i0 + rows; ++i)
             for (int64_t j = 0; j < 10; j += GT_LANES) {
                 const gt_v_f32 d_params_W3 = gt_load_f32(&tile[16 * (i - i0) + j]);
-                const gt_v_f32 t91 = 0.1f * d_params_W3;  // gtensor_models.py:123
+                const gt_v_f32 t91 = 0.1f * d_params_W3;  // gtensor_models.py:127
                 const gt_v_f32 t90 = 0.9f * gt_load_upto_f32(&state_m_W3[10 * i + j], 10 - j);
                 const gt_v_f32 state_m_W3_new = t90 + t91;
                 gt_store_upto_f32(&state_m_W3[10 * i + j], state_m_W3_new, 10 - j);
@@ -465,7 +465,7 @@ GT_KERNEL void k9_d_params_b1(const float *restrict t48, const float *restrict p
 }
 
 /* models.py:16   h = B.relu(B.linear(h, p["W2"], p["b2"]))
- * gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+ * gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (256, 128) sums of 128: h f32[128, 256], t48 f32[128, 128], state_m_W2 f32[256, 128], state_v_W2 f32[256, 128],
  * t62 f32[], t69 f32[], params_W2 f32[256, 128] -> k10_d_params_W2_a f32[33024], k10_d_params_W2_b f32[2048],
  * state_m_W2_new in place of state_m_W2, state_v_W2_new in place of state_v_W2,
@@ -490,7 +490,7 @@ GT_KERNEL void k10_d_params_W2(const float *restrict h, const float *restrict t4
             for (int64_t i = i0; i < i0 + rows; ++i)
                 for (int64_t j = j0; j < j0 + 16; j += GT_LANES) {
                     const gt_v_f32 d_params_W2 = gt_load_f32(&tile[16 * (i - i0) + j - j0]);
-                    const gt_v_f32 t76 = 0.1f * d_params_W2;  // gtensor_models.py:123
+                    const gt_v_f32 t76 = 0.1f * d_params_W2;  // gtensor_models.py:127
                     const gt_v_f32 t75 = 0.9f * gt_load_f32(&state_m_W2[128 * i + j]);
                     const gt_v_f32 state_m_W2_new = t75 + t76;
                     gt_store_f32(&state_m_W2[128 * i + j], state_m_W2_new);
@@ -511,7 +511,7 @@ GT_KERNEL void k10_d_params_W2(const float *restrict h, const float *restrict t4
 }
 
 /* models.py:15   h = B.relu(B.linear(d["x"], p["W1"], p["b1"]))
- * gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+ * gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (784, 256) sums of 128: x f32[128, 784], t50 f32[128, 256], state_m_W1 f32[784, 256], state_v_W1 f32[784, 256],
  * t62 f32[], t69 f32[], params_W1 f32[784, 256] -> k11_d_params_W1_a f32[100352], k11_d_params_W1_b f32[3072],
  * state_m_W1_new in place of state_m_W1, state_v_W1_new in place of state_v_W1,
@@ -534,7 +534,7 @@ GT_KERNEL void k11_d_params_W1(const float *restrict x, const float *restrict t5
             for (int64_t i = i0; i < i0 + 4; ++i)
                 for (int64_t j = j0; j < j0 + cols; j += GT_LANES) {
                     const gt_v_f32 d_params_W1 = gt_load_f32(&tile[24 * (i - i0) + j - j0]);
-                    const gt_v_f32 t54 = 0.1f * d_params_W1;  // gtensor_models.py:123
+                    const gt_v_f32 t54 = 0.1f * d_params_W1;  // gtensor_models.py:127
                     const gt_v_f32 t53 = 0.9f * gt_load_f32(&state_m_W1[256 * i + j]);
                     const gt_v_f32 state_m_W1_new = t53 + t54;
                     gt_store_f32(&state_m_W1[256 * i + j], state_m_W1_new);
@@ -554,7 +554,7 @@ GT_KERNEL void k11_d_params_W1(const float *restrict x, const float *restrict t5
     }
 }
 
-/* gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+/* gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (256): state_m_b1 f32[256], d_params_b1 f32[256], state_v_b1 f32[256], t62 f32[], t69 f32[], params_b1 f32[256]
  * -> state_m_b1_new in place of state_m_b1, state_v_b1_new in place of state_v_b1,
  * params_b1_new in place of params_b1
@@ -566,7 +566,7 @@ GT_KERNEL void k12_sub(const float *restrict d_params_b1, const float *restrict 
     const float t62_0 = t62[0];
     const float t69_0 = t69[0];
     for (int64_t i = 0; i < count; i += GT_LANES) {
-        const gt_v_f32 t105 = 0.9f * gt_load_upto_f32(&state_m_b1[i], count - i);  // gtensor_models.py:123
+        const gt_v_f32 t105 = 0.9f * gt_load_upto_f32(&state_m_b1[i], count - i);  // gtensor_models.py:127
         const gt_v_f32 d_params_b1_i = gt_load_upto_f32(&d_params_b1[i], count - i);
         const gt_v_f32 t106 = 0.1f * d_params_b1_i;
         const gt_v_f32 state_m_b1_new = t105 + t106;
@@ -762,100 +762,100 @@ static const char *const W2_step_equations[] = {
     "t50: f32[128,256] = where(t3, 0.0:f32, t49)  models.py:15",
     "d_params.b1: f32[256] = sum(t50, axis=(0))  models.py:15",
     "d_params.W1: f32[784,256] = matmul(x, t50, ta=True, tb=False)  models.py:15",
-    "t51: i64[] = add(state.step, 1:i64)  gtensor_models.py:123",
-    "t52: f32[] = cast(t51, dtype=float32, weak=False)  gtensor_models.py:123",
-    "t53: f32[784,256] = mul(0.9:f32, state.m.W1)  gtensor_models.py:123",
-    "t54: f32[784,256] = mul(0.1:f32, d_params.W1)  gtensor_models.py:123",
-    "t55: f32[784,256] = add(t53, t54)  gtensor_models.py:123",
-    "t56: f32[784,256] = mul(0.999:f32, state.v.W1)  gtensor_models.py:123",
-    "t57: f32[784,256] = mul(d_params.W1, d_params.W1)  gtensor_models.py:123",
-    "t58: f32[784,256] = mul(0.001:f32, t57)  gtensor_models.py:123",
-    "t59: f32[784,256] = add(t56, t58)  gtensor_models.py:123",
-    "t60: f32[] = mul(t52, -0.105360515:f32)  gtensor_models.py:123",
-    "t61: f32[] = expm1(t60)  gtensor_models.py:123", "t62: f32[] = div(-0.001:f32, t61)  gtensor_models.py:123",
-    "t63: f32[784,256] = broadcast(t62, shape=(784, 256))  gtensor_models.py:123",
-    "t64: f32[784,256] = mul(t63, t55)  gtensor_models.py:123",
-    "t65: f32[784,256] = sqrt(t59)  gtensor_models.py:123",
-    "t66: f32[] = mul(t52, -0.0010005003:f32)  gtensor_models.py:123",
-    "t67: f32[] = expm1(t66)  gtensor_models.py:123", "t68: f32[] = neg(t67)  gtensor_models.py:123",
-    "t69: f32[] = rsqrt(t68)  gtensor_models.py:123",
-    "t70: f32[784,256] = broadcast(t69, shape=(784, 256))  gtensor_models.py:123",
-    "t71: f32[784,256] = mul(t65, t70)  gtensor_models.py:123",
-    "t72: f32[784,256] = add(t71, 1e-08:f32)  gtensor_models.py:123",
-    "t73: f32[784,256] = div(t64, t72)  gtensor_models.py:123",
-    "t74: f32[784,256] = sub(params.W1, t73)  gtensor_models.py:123",
-    "t75: f32[256,128] = mul(0.9:f32, state.m.W2)  gtensor_models.py:123",
-    "t76: f32[256,128] = mul(0.1:f32, d_params.W2)  gtensor_models.py:123",
-    "t77: f32[256,128] = add(t75, t76)  gtensor_models.py:123",
-    "t78: f32[256,128] = mul(0.999:f32, state.v.W2)  gtensor_models.py:123",
-    "t79: f32[256,128] = mul(d_params.W2, d_params.W2)  gtensor_models.py:123",
-    "t80: f32[256,128] = mul(0.001:f32, t79)  gtensor_models.py:123",
-    "t81: f32[256,128] = add(t78, t80)  gtensor_models.py:123",
-    "t82: f32[256,128] = broadcast(t62, shape=(256, 128))  gtensor_models.py:123",
-    "t83: f32[256,128] = mul(t82, t77)  gtensor_models.py:123",
-    "t84: f32[256,128] = sqrt(t81)  gtensor_models.py:123",
-    "t85: f32[256,128] = broadcast(t69, shape=(256, 128))  gtensor_models.py:123",
-    "t86: f32[256,128] = mul(t84, t85)  gtensor_models.py:123",
-    "t87: f32[256,128] = add(t86, 1e-08:f32)  gtensor_models.py:123",
-    "t88: f32[256,128] = div(t83, t87)  gtensor_models.py:123",
-    "t89: f32[256,128] = sub(params.W2, t88)  gtensor_models.py:123",
-    "t90: f32[128,10] = mul(0.9:f32, state.m.W3)  gtensor_models.py:123",
-    "t91: f32[128,10] = mul(0.1:f32, d_params.W3)  gtensor_models.py:123",
-    "t92: f32[128,10] = add(t90, t91)  gtensor_models.py:123",
-    "t93: f32[128,10] = mul(0.999:f32, state.v.W3)  gtensor_models.py:123",
-    "t94: f32[128,10] = mul(d_params.W3, d_params.W3)  gtensor_models.py:123",
-    "t95: f32[128,10] = mul(0.001:f32, t94)  gtensor_models.py:123",
-    "t96: f32[128,10] = add(t93, t95)  gtensor_models.py:123",
-    "t97: f32[128,10] = broadcast(t62, shape=(128, 10))  gtensor_models.py:123",
-    "t98: f32[128,10] = mul(t97, t92)  gtensor_models.py:123",
-    "t99: f32[128,10] = sqrt(t96)  gtensor_models.py:123",
-    "t100: f32[128,10] = broadcast(t69, shape=(128, 10))  gtensor_models.py:123",
-    "t101: f32[128,10] = mul(t99, t100)  gtensor_models.py:123",
-    "t102: f32[128,10] = add(t101, 1e-08:f32)  gtensor_models.py:123",
-    "t103: f32[128,10] = div(t98, t102)  gtensor_models.py:123",
-    "t104: f32[128,10] = sub(params.W3, t103)  gtensor_models.py:123",
-    "t105: f32[256] = mul(0.9:f32, state.m.b1)  gtensor_models.py:123",
-    "t106: f32[256] = mul(0.1:f32, d_params.b1)  gtensor_models.py:123",
-    "t107: f32[256] = add(t105, t106)  gtensor_models.py:123",
-    "t108: f32[256] = mul(0.999:f32, state.v.b1)  gtensor_models.py:123",
-    "t109: f32[256] = mul(d_params.b1, d_params.b1)  gtensor_models.py:123",
-    "t110: f32[256] = mul(0.001:f32, t109)  gtensor_models.py:123",
-    "t111: f32[256] = add(t108, t110)  gtensor_models.py:123",
-    "t112: f32[256] = broadcast(t62, shape=(256))  gtensor_models.py:123",
-    "t113: f32[256] = mul(t112, t107)  gtensor_models.py:123", "t114: f32[256] = sqrt(t111)  gtensor_models.py:123",
-    "t115: f32[256] = broadcast(t69, shape=(256))  gtensor_models.py:123",
-    "t116: f32[256] = mul(t114, t115)  gtensor_models.py:123",
-    "t117: f32[256] = add(t116, 1e-08:f32)  gtensor_models.py:123",
-    "t118: f32[256] = div(t113, t117)  gtensor_models.py:123",
-    "t119: f32[256] = sub(params.b1, t118)  gtensor_models.py:123",
-    "t120: f32[128] = mul(0.9:f32, state.m.b2)  gtensor_models.py:123",
-    "t121: f32[128] = mul(0.1:f32, d_params.b2)  gtensor_models.py:123",
-    "t122: f32[128] = add(t120, t121)  gtensor_models.py:123",
-    "t123: f32[128] = mul(0.999:f32, state.v.b2)  gtensor_models.py:123",
-    "t124: f32[128] = mul(d_params.b2, d_params.b2)  gtensor_models.py:123",
-    "t125: f32[128] = mul(0.001:f32, t124)  gtensor_models.py:123",
-    "t126: f32[128] = add(t123, t125)  gtensor_models.py:123",
-    "t127: f32[128] = broadcast(t62, shape=(128))  gtensor_models.py:123",
-    "t128: f32[128] = mul(t127, t122)  gtensor_models.py:123", "t129: f32[128] = sqrt(t126)  gtensor_models.py:123",
-    "t130: f32[128] = broadcast(t69, shape=(128))  gtensor_models.py:123",
-    "t131: f32[128] = mul(t129, t130)  gtensor_models.py:123",
-    "t132: f32[128] = add(t131, 1e-08:f32)  gtensor_models.py:123",
-    "t133: f32[128] = div(t128, t132)  gtensor_models.py:123",
-    "t134: f32[128] = sub(params.b2, t133)  gtensor_models.py:123",
-    "t135: f32[10] = mul(0.9:f32, state.m.b3)  gtensor_models.py:123",
-    "t136: f32[10] = mul(0.1:f32, d_params.b3)  gtensor_models.py:123",
-    "t137: f32[10] = add(t135, t136)  gtensor_models.py:123",
-    "t138: f32[10] = mul(0.999:f32, state.v.b3)  gtensor_models.py:123",
-    "t139: f32[10] = mul(d_params.b3, d_params.b3)  gtensor_models.py:123",
-    "t140: f32[10] = mul(0.001:f32, t139)  gtensor_models.py:123",
-    "t141: f32[10] = add(t138, t140)  gtensor_models.py:123",
-    "t142: f32[10] = broadcast(t62, shape=(10))  gtensor_models.py:123",
-    "t143: f32[10] = mul(t142, t137)  gtensor_models.py:123", "t144: f32[10] = sqrt(t141)  gtensor_models.py:123",
-    "t145: f32[10] = broadcast(t69, shape=(10))  gtensor_models.py:123",
-    "t146: f32[10] = mul(t144, t145)  gtensor_models.py:123",
-    "t147: f32[10] = add(t146, 1e-08:f32)  gtensor_models.py:123",
-    "t148: f32[10] = div(t143, t147)  gtensor_models.py:123",
-    "t149: f32[10] = sub(params.b3, t148)  gtensor_models.py:123",
+    "t51: i64[] = add(state.step, 1:i64)  gtensor_models.py:127",
+    "t52: f32[] = cast(t51, dtype=float32, weak=False)  gtensor_models.py:127",
+    "t53: f32[784,256] = mul(0.9:f32, state.m.W1)  gtensor_models.py:127",
+    "t54: f32[784,256] = mul(0.1:f32, d_params.W1)  gtensor_models.py:127",
+    "t55: f32[784,256] = add(t53, t54)  gtensor_models.py:127",
+    "t56: f32[784,256] = mul(0.999:f32, state.v.W1)  gtensor_models.py:127",
+    "t57: f32[784,256] = mul(d_params.W1, d_params.W1)  gtensor_models.py:127",
+    "t58: f32[784,256] = mul(0.001:f32, t57)  gtensor_models.py:127",
+    "t59: f32[784,256] = add(t56, t58)  gtensor_models.py:127",
+    "t60: f32[] = mul(t52, -0.105360515:f32)  gtensor_models.py:127",
+    "t61: f32[] = expm1(t60)  gtensor_models.py:127", "t62: f32[] = div(-0.001:f32, t61)  gtensor_models.py:127",
+    "t63: f32[784,256] = broadcast(t62, shape=(784, 256))  gtensor_models.py:127",
+    "t64: f32[784,256] = mul(t63, t55)  gtensor_models.py:127",
+    "t65: f32[784,256] = sqrt(t59)  gtensor_models.py:127",
+    "t66: f32[] = mul(t52, -0.0010005003:f32)  gtensor_models.py:127",
+    "t67: f32[] = expm1(t66)  gtensor_models.py:127", "t68: f32[] = neg(t67)  gtensor_models.py:127",
+    "t69: f32[] = rsqrt(t68)  gtensor_models.py:127",
+    "t70: f32[784,256] = broadcast(t69, shape=(784, 256))  gtensor_models.py:127",
+    "t71: f32[784,256] = mul(t65, t70)  gtensor_models.py:127",
+    "t72: f32[784,256] = add(t71, 1e-08:f32)  gtensor_models.py:127",
+    "t73: f32[784,256] = div(t64, t72)  gtensor_models.py:127",
+    "t74: f32[784,256] = sub(params.W1, t73)  gtensor_models.py:127",
+    "t75: f32[256,128] = mul(0.9:f32, state.m.W2)  gtensor_models.py:127",
+    "t76: f32[256,128] = mul(0.1:f32, d_params.W2)  gtensor_models.py:127",
+    "t77: f32[256,128] = add(t75, t76)  gtensor_models.py:127",
+    "t78: f32[256,128] = mul(0.999:f32, state.v.W2)  gtensor_models.py:127",
+    "t79: f32[256,128] = mul(d_params.W2, d_params.W2)  gtensor_models.py:127",
+    "t80: f32[256,128] = mul(0.001:f32, t79)  gtensor_models.py:127",
+    "t81: f32[256,128] = add(t78, t80)  gtensor_models.py:127",
+    "t82: f32[256,128] = broadcast(t62, shape=(256, 128))  gtensor_models.py:127",
+    "t83: f32[256,128] = mul(t82, t77)  gtensor_models.py:127",
+    "t84: f32[256,128] = sqrt(t81)  gtensor_models.py:127",
+    "t85: f32[256,128] = broadcast(t69, shape=(256, 128))  gtensor_models.py:127",
+    "t86: f32[256,128] = mul(t84, t85)  gtensor_models.py:127",
+    "t87: f32[256,128] = add(t86, 1e-08:f32)  gtensor_models.py:127",
+    "t88: f32[256,128] = div(t83, t87)  gtensor_models.py:127",
+    "t89: f32[256,128] = sub(params.W2, t88)  gtensor_models.py:127",
+    "t90: f32[128,10] = mul(0.9:f32, state.m.W3)  gtensor_models.py:127",
+    "t91: f32[128,10] = mul(0.1:f32, d_params.W3)  gtensor_models.py:127",
+    "t92: f32[128,10] = add(t90, t91)  gtensor_models.py:127",
+    "t93: f32[128,10] = mul(0.999:f32, state.v.W3)  gtensor_models.py:127",
+    "t94: f32[128,10] = mul(d_params.W3, d_params.W3)  gtensor_models.py:127",
+    "t95: f32[128,10] = mul(0.001:f32, t94)  gtensor_models.py:127",
+    "t96: f32[128,10] = add(t93, t95)  gtensor_models.py:127",
+    "t97: f32[128,10] = broadcast(t62, shape=(128, 10))  gtensor_models.py:127",
+    "t98: f32[128,10] = mul(t97, t92)  gtensor_models.py:127",
+    "t99: f32[128,10] = sqrt(t96)  gtensor_models.py:127",
+    "t100: f32[128,10] = broadcast(t69, shape=(128, 10))  gtensor_models.py:127",
+    "t101: f32[128,10] = mul(t99, t100)  gtensor_models.py:127",
+    "t102: f32[128,10] = add(t101, 1e-08:f32)  gtensor_models.py:127",
+    "t103: f32[128,10] = div(t98, t102)  gtensor_models.py:127",
+    "t104: f32[128,10] = sub(params.W3, t103)  gtensor_models.py:127",
+    "t105: f32[256] = mul(0.9:f32, state.m.b1)  gtensor_models.py:127",
+    "t106: f32[256] = mul(0.1:f32, d_params.b1)  gtensor_models.py:127",
+    "t107: f32[256] = add(t105, t106)  gtensor_models.py:127",
+    "t108: f32[256] = mul(0.999:f32, state.v.b1)  gtensor_models.py:127",
+    "t109: f32[256] = mul(d_params.b1, d_params.b1)  gtensor_models.py:127",
+    "t110: f32[256] = mul(0.001:f32, t109)  gtensor_models.py:127",
+    "t111: f32[256] = add(t108, t110)  gtensor_models.py:127",
+    "t112: f32[256] = broadcast(t62, shape=(256))  gtensor_models.py:127",
+    "t113: f32[256] = mul(t112, t107)  gtensor_models.py:127", "t114: f32[256] = sqrt(t111)  gtensor_models.py:127",
+    "t115: f32[256] = broadcast(t69, shape=(256))  gtensor_models.py:127",
+    "t116: f32[256] = mul(t114, t115)  gtensor_models.py:127",
+    "t117: f32[256] = add(t116, 1e-08:f32)  gtensor_models.py:127",
+    "t118: f32[256] = div(t113, t117)  gtensor_models.py:127",
+    "t119: f32[256] = sub(params.b1, t118)  gtensor_models.py:127",
+    "t120: f32[128] = mul(0.9:f32, state.m.b2)  gtensor_models.py:127",
+    "t121: f32[128] = mul(0.1:f32, d_params.b2)  gtensor_models.py:127",
+    "t122: f32[128] = add(t120, t121)  gtensor_models.py:127",
+    "t123: f32[128] = mul(0.999:f32, state.v.b2)  gtensor_models.py:127",
+    "t124: f32[128] = mul(d_params.b2, d_params.b2)  gtensor_models.py:127",
+    "t125: f32[128] = mul(0.001:f32, t124)  gtensor_models.py:127",
+    "t126: f32[128] = add(t123, t125)  gtensor_models.py:127",
+    "t127: f32[128] = broadcast(t62, shape=(128))  gtensor_models.py:127",
+    "t128: f32[128] = mul(t127, t122)  gtensor_models.py:127", "t129: f32[128] = sqrt(t126)  gtensor_models.py:127",
+    "t130: f32[128] = broadcast(t69, shape=(128))  gtensor_models.py:127",
+    "t131: f32[128] = mul(t129, t130)  gtensor_models.py:127",
+    "t132: f32[128] = add(t131, 1e-08:f32)  gtensor_models.py:127",
+    "t133: f32[128] = div(t128, t132)  gtensor_models.py:127",
+    "t134: f32[128] = sub(params.b2, t133)  gtensor_models.py:127",
+    "t135: f32[10] = mul(0.9:f32, state.m.b3)  gtensor_models.py:127",
+    "t136: f32[10] = mul(0.1:f32, d_params.b3)  gtensor_models.py:127",
+    "t137: f32[10] = add(t135, t136)  gtensor_models.py:127",
+    "t138: f32[10] = mul(0.999:f32, state.v.b3)  gtensor_models.py:127",
+    "t139: f32[10] = mul(d_params.b3, d_params.b3)  gtensor_models.py:127",
+    "t140: f32[10] = mul(0.001:f32, t139)  gtensor_models.py:127",
+    "t141: f32[10] = add(t138, t140)  gtensor_models.py:127",
+    "t142: f32[10] = broadcast(t62, shape=(10))  gtensor_models.py:127",
+    "t143: f32[10] = mul(t142, t137)  gtensor_models.py:127", "t144: f32[10] = sqrt(t141)  gtensor_models.py:127",
+    "t145: f32[10] = broadcast(t69, shape=(10))  gtensor_models.py:127",
+    "t146: f32[10] = mul(t144, t145)  gtensor_models.py:127",
+    "t147: f32[10] = add(t146, 1e-08:f32)  gtensor_models.py:127",
+    "t148: f32[10] = div(t143, t147)  gtensor_models.py:127",
+    "t149: f32[10] = sub(params.b3, t148)  gtensor_models.py:127",
 };
 
 static const gt_model W2_step_model = {

@@ -196,12 +196,12 @@ GT_KERNEL void k4_d_params_b2(const float *restrict t16, const float *restrict p
 }
 
 /* models.py:77   return B.mse(B.linear(h, p["W3"], p["b3"]), d["y"])
- * gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+ * gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (1024, 1024) sums of 256: h_2 f32[256, 1024], t16 f32[256, 1024], params_W3 f32[1024, 1024] ->
  * k5_d_params_W3_a f32[262144], k5_d_params_W3_b f32[6144], params_W3_new in place of params_W3
- * also k7_d_params_W2: models.py:76   h = B.relu(B.linear(h, p["W2"], p["b2"])) gtensor_models.py:123   params,
+ * also k7_d_params_W2: models.py:76   h = B.relu(B.linear(h, p["W2"], p["b2"])) gtensor_models.py:127   params,
  * state = optimizer.update(params, grads, state)
- * also k8_d_params_W1: models.py:75   h = B.relu(B.linear(d["x"], p["W1"], p["b1"])) gtensor_models.py:123
+ * also k8_d_params_W1: models.py:75   h = B.relu(B.linear(d["x"], p["W1"], p["b1"])) gtensor_models.py:127
  * params, state = optimizer.update(params, grads, state) */
 GT_KERNEL void k5_d_params_W3(const float *restrict h_2, const float *restrict t16,
                               float *restrict k5_d_params_W3_a, float *restrict k5_d_params_W3_b,
@@ -217,14 +217,14 @@ GT_KERNEL void k5_d_params_W3(const float *restrict h_2, const float *restrict t
             gt_tile_f32(4, cols, 256, k5_d_params_W3_a + 256 * i0, 1, 4, k5_d_params_W3_b, 24, 0, tile, 24);
             for (int64_t i = i0; i < i0 + 4; ++i)
                 for (int64_t j = j0; j < j0 + cols; j += GT_LANES) {
-                    const gt_v_f32 t25 = 0.05f * gt_load_f32(&tile[24 * (i - i0) + j - j0]);  // gtensor_models.py:123
+                    const gt_v_f32 t25 = 0.05f * gt_load_f32(&tile[24 * (i - i0) + j - j0]);  // gtensor_models.py:127
                     gt_store_f32(&params_W3[1024 * i + j], gt_load_f32(&params_W3[1024 * i + j]) - t25);
                 }
         }
     }
 }
 
-/* gtensor_models.py:123   params, state = optimizer.update(params, grads, state)
+/* gtensor_models.py:127   params, state = optimizer.update(params, grads, state)
  * (1024): d_params_b1 f32[1024], params_b1 f32[1024], d_params_b2 f32[1024], params_b2 f32[1024],
  * d_params_b3 f32[1024], params_b3 f32[1024] -> params_b1_new in place of params_b1,
  * params_b2_new in place of params_b2, params_b3_new in place of params_b3 */
@@ -233,7 +233,7 @@ GT_KERNEL void k9_sub(const float *restrict d_params_b1, const float *restrict d
                       float *restrict params_b3)
 {
     for (int64_t i = 0; i < 1024; i += GT_LANES) {
-        const gt_v_f32 t27 = 0.05f * gt_load_f32(&d_params_b1[i]);  // gtensor_models.py:123
+        const gt_v_f32 t27 = 0.05f * gt_load_f32(&d_params_b1[i]);  // gtensor_models.py:127
         gt_store_f32(&params_b1[i], gt_load_f32(&params_b1[i]) - t27);
         const gt_v_f32 t29 = 0.05f * gt_load_f32(&d_params_b2[i]);
         gt_store_f32(&params_b2[i], gt_load_f32(&params_b2[i]) - t29);
@@ -380,18 +380,18 @@ static const char *const W8_step_equations[] = {
     "t20: f32[256,1024] = where(t3, 0.0:f32, t19)  models.py:75",
     "d_params.b1: f32[1024] = sum(t20, axis=(0))  models.py:75",
     "d_params.W1: f32[1024,1024] = matmul(x, t20, ta=True, tb=False)  models.py:75",
-    "t21: f32[1024,1024] = mul(0.05:f32, d_params.W1)  gtensor_models.py:123",
-    "t22: f32[1024,1024] = sub(params.W1, t21)  gtensor_models.py:123",
-    "t23: f32[1024,1024] = mul(0.05:f32, d_params.W2)  gtensor_models.py:123",
-    "t24: f32[1024,1024] = sub(params.W2, t23)  gtensor_models.py:123",
-    "t25: f32[1024,1024] = mul(0.05:f32, d_params.W3)  gtensor_models.py:123",
-    "t26: f32[1024,1024] = sub(params.W3, t25)  gtensor_models.py:123",
-    "t27: f32[1024] = mul(0.05:f32, d_params.b1)  gtensor_models.py:123",
-    "t28: f32[1024] = sub(params.b1, t27)  gtensor_models.py:123",
-    "t29: f32[1024] = mul(0.05:f32, d_params.b2)  gtensor_models.py:123",
-    "t30: f32[1024] = sub(params.b2, t29)  gtensor_models.py:123",
-    "t31: f32[1024] = mul(0.05:f32, d_params.b3)  gtensor_models.py:123",
-    "t32: f32[1024] = sub(params.b3, t31)  gtensor_models.py:123",
+    "t21: f32[1024,1024] = mul(0.05:f32, d_params.W1)  gtensor_models.py:127",
+    "t22: f32[1024,1024] = sub(params.W1, t21)  gtensor_models.py:127",
+    "t23: f32[1024,1024] = mul(0.05:f32, d_params.W2)  gtensor_models.py:127",
+    "t24: f32[1024,1024] = sub(params.W2, t23)  gtensor_models.py:127",
+    "t25: f32[1024,1024] = mul(0.05:f32, d_params.W3)  gtensor_models.py:127",
+    "t26: f32[1024,1024] = sub(params.W3, t25)  gtensor_models.py:127",
+    "t27: f32[1024] = mul(0.05:f32, d_params.b1)  gtensor_models.py:127",
+    "t28: f32[1024] = sub(params.b1, t27)  gtensor_models.py:127",
+    "t29: f32[1024] = mul(0.05:f32, d_params.b2)  gtensor_models.py:127",
+    "t30: f32[1024] = sub(params.b2, t29)  gtensor_models.py:127",
+    "t31: f32[1024] = mul(0.05:f32, d_params.b3)  gtensor_models.py:127",
+    "t32: f32[1024] = sub(params.b3, t31)  gtensor_models.py:127",
 };
 
 static const gt_model W8_step_model = {

@@ -10,7 +10,7 @@
 #define GT_KERNEL static __attribute__((noinline))
 
 /* models.py:81   y = B.layernorm(B.gelu(d["x"] * p["a"] + p["b"]), p["g"], p["h"])
- * gtensor_models.py:65   return gt.gelu(x, approximate="tanh")
+ * gtensor_models.py:69   return gt.gelu(x, approximate="tanh")
  * models.py:82   return B.sum(y * d["ct"]) * (1.0 / (4096 * 512))
  * (4096, 512): x f32[4096, 512], params_a f32[512], params_b f32[512], y f32[4096, 512], params_g f32[512],
  * params_h f32[512] -> t4_row f32[512], d_params_h f32[512], t45_row f32[512], d_params_g f32[512],
@@ -44,10 +44,10 @@ GT_KERNEL void k0_d_params_a(const float *restrict x, const float *restrict para
             for (int64_t j = 0; j < 512; j += GT_LANES) {
                 const gt_v_f32 t1 = gt_load_f32(&x[512 * i + j]) * gt_load_f32(&params_a[j]);  // models.py:81
                 const gt_v_f32 t3 = t1 + gt_load_f32(&params_b[j]);
-                gt_store_f32(&t4_row[j], gt_gelu_tanh_v_f32(t3));         // gtensor_models.py:65
+                gt_store_f32(&t4_row[j], gt_gelu_tanh_v_f32(t3));         // gtensor_models.py:69
                 const gt_v_f32 t24 = 4.7683716e-07f * gt_load_f32(&y[512 * i + j]);
                 gt_store_f32(&d_params_h_rows[j], gt_load_f32(&d_params_h_rows[j]) + t24);  // models.py:81
-                gt_store_f32(&t45_row[j], gt_gelu_tanh_slope_v_f32(t3));  // gtensor_models.py:65
+                gt_store_f32(&t45_row[j], gt_gelu_tanh_slope_v_f32(t3));  // gtensor_models.py:69
             }
             const float t5 = gt_row_sum_f32(t4_row, 512);  // models.py:81
             const float t6 = t5 * 0.001953125f;
@@ -127,7 +127,7 @@ GT_KERNEL void k0_d_params_a(const float *restrict x, const float *restrict para
         d_params_a[j] = gt_cast_f64_f32(d_params_a_wide[j]);
 }
 
-/* gtensor_models.py:128   params, state = optimizer.update(params, grads, state)
+/* gtensor_models.py:132   params, state = optimizer.update(params, grads, state)
  * (512): d_params_a f32[512], params_a f32[512], d_params_b f32[512], params_b f32[512], d_params_g f32[512],
  * params_g f32[512], d_params_h f32[512], params_h f32[512] -> params_a_new in place of params_a,
  * params_b_new in place of params_b, params_g_new in place of params_g, params_h_new in place of params_h */
@@ -137,7 +137,7 @@ GT_KERNEL void k1_sub(const float *restrict d_params_a, const float *restrict d_
                       float *restrict params_h)
 {
     for (int64_t i = 0; i < 512; i += GT_LANES) {
-        const gt_v_f32 t48 = 10.0f * gt_load_f32(&d_params_a[i]);  // gtensor_models.py:128
+        const gt_v_f32 t48 = 10.0f * gt_load_f32(&d_params_a[i]);  // gtensor_models.py:132
         gt_store_f32(&params_a[i], gt_load_f32(&params_a[i]) - t48);
         const gt_v_f32 t50 = 10.0f * gt_load_f32(&d_params_b[i]);
         gt_store_f32(&params_b[i], gt_load_f32(&params_b[i]) - t50);
@@ -229,7 +229,7 @@ static const char *const W9_step_equations[] = {
     "t0: f32[4096,512] = broadcast(params.a, shape=(4096, 512))  models.py:81",
     "t1: f32[4096,512] = mul(x, t0)  models.py:81",
     "t2: f32[4096,512] = broadcast(params.b, shape=(4096, 512))  models.py:81",
-    "t3: f32[4096,512] = add(t1, t2)  models.py:81", "t4: f32[4096,512] = gelu_tanh(t3)  gtensor_models.py:65",
+    "t3: f32[4096,512] = add(t1, t2)  models.py:81", "t4: f32[4096,512] = gelu_tanh(t3)  gtensor_models.py:69",
     "t5: f32[4096] = sum(t4, axis=(1))  models.py:81", "t6: f32[4096] = mul(t5, 0.001953125:f32)  models.py:81",
     "t7: f32[4096,1] = reshape(t6, shape=(4096, 1))  models.py:81",
     "t8: f32[4096,512] = broadcast(t7, shape=(4096, 512))  models.py:81",
@@ -259,18 +259,18 @@ static const char *const W9_step_equations[] = {
     "t42: f32[4096,1] = reshape(t41, shape=(4096, 1))  models.py:81",
     "t43: f32[4096,512] = broadcast(t42, shape=(4096, 512))  models.py:81",
     "t44: f32[4096,512] = add(t38, t43)  models.py:81",
-    "t45: f32[4096,512] = gelu_tanh_slope(t3)  gtensor_models.py:65",
-    "t46: f32[4096,512] = mul(t44, t45)  gtensor_models.py:65",
+    "t45: f32[4096,512] = gelu_tanh_slope(t3)  gtensor_models.py:69",
+    "t46: f32[4096,512] = mul(t44, t45)  gtensor_models.py:69",
     "d_params.b: f32[512] = sum(t46, axis=(0))  models.py:81", "d_x: f32[4096,512] = mul(t46, t0)  models.py:81",
     "t47: f32[4096,512] = mul(t46, x)  models.py:81", "d_params.a: f32[512] = sum(t47, axis=(0))  models.py:81",
-    "t48: f32[512] = mul(10.0:f32, d_params.a)  gtensor_models.py:128",
-    "t49: f32[512] = sub(params.a, t48)  gtensor_models.py:128",
-    "t50: f32[512] = mul(10.0:f32, d_params.b)  gtensor_models.py:128",
-    "t51: f32[512] = sub(params.b, t50)  gtensor_models.py:128",
-    "t52: f32[512] = mul(10.0:f32, d_params.g)  gtensor_models.py:128",
-    "t53: f32[512] = sub(params.g, t52)  gtensor_models.py:128",
-    "t54: f32[512] = mul(10.0:f32, d_params.h)  gtensor_models.py:128",
-    "t55: f32[512] = sub(params.h, t54)  gtensor_models.py:128",
+    "t48: f32[512] = mul(10.0:f32, d_params.a)  gtensor_models.py:132",
+    "t49: f32[512] = sub(params.a, t48)  gtensor_models.py:132",
+    "t50: f32[512] = mul(10.0:f32, d_params.b)  gtensor_models.py:132",
+    "t51: f32[512] = sub(params.b, t50)  gtensor_models.py:132",
+    "t52: f32[512] = mul(10.0:f32, d_params.g)  gtensor_models.py:132",
+    "t53: f32[512] = sub(params.g, t52)  gtensor_models.py:132",
+    "t54: f32[512] = mul(10.0:f32, d_params.h)  gtensor_models.py:132",
+    "t55: f32[512] = sub(params.h, t54)  gtensor_models.py:132",
 };
 
 static const gt_model W9_step_model = {

@@ -1,0 +1,277 @@
+"""Pooling over one, two and three axes: the largest element or the mean of windows.
+
+x is [..., *S]; the last axes are pooled. Windows are a view (`ops.conv`), so a pool is a reduction of one. Laws:
+equal largest elements of a window share its gradient evenly (PyTorch gives it to the first), NaN stays, and what a
+window holds of the padding never wins and, for a mean, counts only with `count_include_pad`.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import OptionError, ShapeError
+from ..ops.arithmetic import add
+from ..ops.assemble import stack
+from ..ops.create import ones
+from ..ops.reduce import max, sum
+from ..ops.statistics import floating, mean
+from ..tensor import Tensor, apply, as_tensor
+from ..types import Dim, bool_
+from .convolution import Sizes, padded, sizes
+
+FEW = 4
+"""Windows along an axis that are summed term by term: of 2, 64x6x24x24 takes 20 us so and 80 as a reduction."""
+
+
+def _pooled_axes(what: str, x: Tensor, axes: int) -> Sizes:
+    """The extents that are pooled; raises ShapeError."""
+    found = x.type.shape[x.ndim - axes :]
+    if x.ndim < axes or any(isinstance(n, Dim) for n in found):
+        raise ShapeError(f"{what}: x must end in {axes} axes of constant extent, not {x.type}")
+    return tuple(n for n in found if isinstance(n, int))
+
+
+class _Pool:
+    """The options of a pool, one integer for each axis."""
+
+    def __init__(self, what: str, axes: int, window: Any, stride: Any, padding: Any, dilation: Any = 1) -> None:
+        self.window = sizes(what, "kernel_size", window, axes)
+        self.stride = self.window if stride is None else sizes(what, "stride", stride, axes)
+        self.padding = sizes(what, "padding", padding, axes, least=0)
+        self.dilation = sizes(what, "dilation", dilation, axes)
+        self.tiles = self.stride == self.window and set(self.dilation) == {1}
+        if any(2 * p > k for p, k in zip(self.padding, self.window, strict=True)):
+            raise OptionError(f"{what}: padding {self.padding} must be at most half of kernel_size {self.window}")
+
+    def windows(self, x: Tensor, border: float) -> tuple[Tensor, tuple[int, ...]]:
+        """The windows of x within a border, and the axes that are inside a window."""
+        axes = len(self.window)
+        whole = padded(x, tuple((n, n) for n in self.padding), border)
+        seen = apply("windows", whole, window=self.window, step=self.stride, dilation=self.dilation)
+        return seen, tuple(range(x.ndim - axes, x.ndim))
+
+
+def _lowest(x: Tensor) -> float:
+    """What is never larger than an element."""
+    dtype = x.dtype
+    return -math.inf if dtype.floating else int(np.iinfo(dtype.dtype).min)
+
+
+def _max_pool(axes: int, x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> Tensor:
+    what = f"max_pool{axes}d"
+    tensor, pool = as_tensor(x), _Pool(what, axes, kernel_size, stride, padding, dilation)
+    _pooled_axes(what, tensor, axes)
+    if tensor.type.dtype == bool_:
+        raise OptionError(f"{what}: x must be numbers, not {tensor.type}")
+    return max(*pool.windows(tensor, _lowest(tensor)))
+
+
+def _avg_pool(axes: int, x: Any, kernel_size: Any, stride: Any, padding: Any, count_include_pad: bool) -> Tensor:
+    what = f"avg_pool{axes}d"
+    tensor, pool = floating(x), _Pool(what, axes, kernel_size, stride, padding)
+    extents = _pooled_axes(what, tensor, axes)
+    if pool.tiles and not any(pool.padding):
+        return _sum_of_tiles(tensor, extents, pool.window) / math.prod(pool.window)
+    total = sum(*pool.windows(tensor, 0.0))
+    if count_include_pad or not any(pool.padding):
+        return total / math.prod(pool.window)
+    return total / sum(*pool.windows(ones(extents, tensor.dtype), 0.0))
+
+
+def _sum_of_tiles(x: Tensor, extents: Sizes, window: Sizes) -> Tensor:
+    """Sums of windows side by side, along one axis after the other: the derivative only repeats elements."""
+    axes = len(window)
+    for axis, n, size in zip(range(x.ndim - axes, x.ndim), extents, window, strict=True):
+        shape = x.type.shape
+        if n % size:
+            stop = (*shape[:axis], n - n % size, *shape[axis + 1 :])
+            x = apply("slice", x, start=(0,) * x.ndim, stop=stop, step=(1,) * x.ndim)
+        if size > 1:
+            tiles = apply("reshape", x, shape=(*shape[:axis], n // size, size, *shape[axis + 1 :]))
+            x = _sum_of_few(tiles, axis + 1) if size <= FEW else apply("sum", tiles, axis=(axis + 1,))
+    return x
+
+
+def _sum_of_few(x: Tensor, axis: int) -> Tensor:
+    """The sum along an axis, term by term: no running sums go through memory."""
+    lead = (slice(None),) * axis
+    first, *others = (x[(*lead, i)] for i in range(int(x.shape[axis])))
+    return functools.reduce(add, others, first)
+
+
+def max_pool1d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+    """The largest element of each window along the last axis; NaN if it holds one.
+
+    x: [..., L], of any dtype but bool. kernel_size, stride (that of the window by default), padding, dilation: an
+    integer. What is padded never wins; equal largest elements share the gradient evenly. Raises ShapeError where the
+    window does not fit, OptionError for wrong options.
+
+    >>> import gtensor as gt
+    >>> gt.nn.max_pool1d(gt.tensor([1.0, 3.0, 2.0, 5.0]), 2)
+    Tensor([3., 5.], dtype=float32)
+    """
+    return _max_pool(1, x, kernel_size, stride, padding, dilation)
+
+
+def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+    """`max_pool1d` over two axes: x is [..., H, W]; options are one integer or one per axis.
+
+    >>> import gtensor as gt
+    >>> gt.nn.max_pool2d(gt.ones((8, 3, 9, 9)), 3, stride=2, padding=1).shape
+    (8, 3, 5, 5)
+    """
+    return _max_pool(2, x, kernel_size, stride, padding, dilation)
+
+
+def max_pool3d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1) -> Tensor:
+    """`max_pool1d` over three axes: x is [..., D, H, W]; options are one integer or one per axis.
+
+    >>> import gtensor as gt
+    >>> gt.nn.max_pool3d(gt.ones((1, 4, 4, 4)), (2, 1, 2)).shape
+    (1, 2, 4, 2)
+    """
+    return _max_pool(3, x, kernel_size, stride, padding, dilation)
+
+
+def avg_pool1d(
+    x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
+) -> Tensor:
+    """The mean of each window along the last axis.
+
+    x: [..., L]; integers give the default float. kernel_size, stride (that of the window by default), padding: an
+    integer. Padded zeros count as elements, unless `count_include_pad` is false. Raises as `max_pool1d` does.
+
+    >>> import gtensor as gt
+    >>> gt.nn.avg_pool1d(gt.tensor([1.0, 3.0, 2.0, 6.0]), 2)
+    Tensor([2., 4.], dtype=float32)
+    """
+    return _avg_pool(1, x, kernel_size, stride, padding, count_include_pad)
+
+
+def avg_pool2d(
+    x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
+) -> Tensor:
+    """`avg_pool1d` over two axes: x is [..., H, W]; options are one integer or one per axis.
+
+    >>> import gtensor as gt
+    >>> gt.nn.avg_pool2d(gt.ones((8, 3, 6, 7)), 2).shape
+    (8, 3, 3, 3)
+    """
+    return _avg_pool(2, x, kernel_size, stride, padding, count_include_pad)
+
+
+def avg_pool3d(
+    x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, count_include_pad: bool = True
+) -> Tensor:
+    """`avg_pool1d` over three axes: x is [..., D, H, W]; options are one integer or one per axis.
+
+    >>> import gtensor as gt
+    >>> gt.nn.avg_pool3d(gt.ones((1, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2)
+    """
+    return _avg_pool(3, x, kernel_size, stride, padding, count_include_pad)
+
+
+# ---- to a given size --------------------------------------------------------------------------------------
+
+
+def _adaptive(
+    what: str, axes: int, x: Tensor, output_size: Any, fold: Callable[[Tensor, tuple[int, ...]], Tensor]
+) -> Tensor:
+    """Each axis of n in `output_size` parts, part i from floor(i n / size) to ceil((i + 1) n / size), folded.
+
+    Where all parts are of one length they are one view; else each part is folded by itself.
+    """
+    extents, inside = _pooled_axes(what, x, axes), tuple(range(x.ndim - axes, x.ndim))
+    given = (output_size,) * axes if output_size is None or isinstance(output_size, int) else tuple(output_size)
+    if len(given) == axes:
+        given = tuple(n if size is None else size for n, size in zip(extents, given, strict=True))
+    counts = sizes(what, "output_size", given, axes)
+    if 0 in extents:
+        raise ShapeError(f"{what}: nothing to pool in {x.type}")
+    if all(n % size == 0 for n, size in zip(extents, counts, strict=True)):
+        window = tuple(n // size for n, size in zip(extents, counts, strict=True))
+        return fold(apply("windows", x, window=window, step=window, dilation=(1,) * axes), inside)
+    parts = []
+    for at in itertools.product(*map(range, counts)):
+        cut = (slice(i * n // size, -(-(i + 1) * n // size)) for i, n, size in zip(at, extents, counts, strict=True))
+        parts.append(fold(x[(..., *cut)], inside))
+    joined = stack(parts, axis=-1)
+    return apply("reshape", joined, shape=(*x.type.shape[: x.ndim - axes], *counts))
+
+
+def _adaptive_avg(axes: int, x: Any, output_size: Any) -> Tensor:
+    return _adaptive(f"adaptive_avg_pool{axes}d", axes, floating(x), output_size, mean)
+
+
+def _adaptive_max(axes: int, x: Any, output_size: Any) -> Tensor:
+    return _adaptive(f"adaptive_max_pool{axes}d", axes, as_tensor(x), output_size, max)
+
+
+def adaptive_avg_pool1d(x: Any, output_size: Any) -> Tensor:
+    """The means of `output_size` parts of the last axis, which overlap where they do not divide it.
+
+    x: [..., L]; part i reaches from floor(i L / size) to ceil((i + 1) L / size). None keeps an axis as it is. Raises
+    ShapeError where there is nothing to pool, OptionError for a wrong size.
+
+    >>> import gtensor as gt
+    >>> gt.nn.adaptive_avg_pool1d(gt.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
+    Tensor([2., 4.], dtype=float32)
+    """
+    return _adaptive_avg(1, x, output_size)
+
+
+def adaptive_avg_pool2d(x: Any, output_size: Any) -> Tensor:
+    """`adaptive_avg_pool1d` over two axes: x is [..., H, W]; a size of 1 is the mean of each channel.
+
+    >>> import gtensor as gt
+    >>> gt.nn.adaptive_avg_pool2d(gt.ones((8, 3, 7, 9)), (1, None)).shape
+    (8, 3, 1, 9)
+    """
+    return _adaptive_avg(2, x, output_size)
+
+
+def adaptive_avg_pool3d(x: Any, output_size: Any) -> Tensor:
+    """`adaptive_avg_pool1d` over three axes: x is [..., D, H, W].
+
+    >>> import gtensor as gt
+    >>> gt.nn.adaptive_avg_pool3d(gt.ones((1, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2)
+    """
+    return _adaptive_avg(3, x, output_size)
+
+
+def adaptive_max_pool1d(x: Any, output_size: Any) -> Tensor:
+    """The largest elements of `output_size` parts of the last axis; parts, options and errors as `adaptive_avg_pool1d`.
+
+    >>> import gtensor as gt
+    >>> gt.nn.adaptive_max_pool1d(gt.tensor([1.0, 2.0, 3.0, 4.0, 5.0]), 2)
+    Tensor([3., 5.], dtype=float32)
+    """
+    return _adaptive_max(1, x, output_size)
+
+
+def adaptive_max_pool2d(x: Any, output_size: Any) -> Tensor:
+    """`adaptive_max_pool1d` over two axes: x is [..., H, W].
+
+    >>> import gtensor as gt
+    >>> gt.nn.adaptive_max_pool2d(gt.ones((8, 3, 7, 9)), 1).shape
+    (8, 3, 1, 1)
+    """
+    return _adaptive_max(2, x, output_size)
+
+
+def adaptive_max_pool3d(x: Any, output_size: Any) -> Tensor:
+    """`adaptive_max_pool1d` over three axes: x is [..., D, H, W].
+
+    >>> import gtensor as gt
+    >>> gt.nn.adaptive_max_pool3d(gt.ones((1, 4, 4, 4)), 2).shape
+    (1, 2, 2, 2)
+    """
+    return _adaptive_max(3, x, output_size)

@@ -1,0 +1,72 @@
+"""Convolutions and pools as plain NumPy loops over the places of the result, in float64."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+
+def places(shape, window, stride, dilation):
+    """For each place of the result its index and the elements of the last axes that the window holds there."""
+    reach = [(k - 1) * d + 1 for k, d in zip(window, dilation, strict=True)]
+    counts = [(n - r) // s + 1 for n, r, s in zip(shape, reach, stride, strict=True)]
+    for at in itertools.product(*map(range, counts)):
+        yield (
+            at,
+            tuple(slice(i * s, i * s + r, d) for i, s, r, d in zip(at, stride, reach, dilation, strict=True)),
+        )
+
+
+def bordered(x, pairs, value=0.0):
+    """x with borders along its last axes."""
+    return np.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + list(pairs), constant_values=value)
+
+
+def conv(x, w, bias, stride, pairs, dilation, groups):
+    """x: [N, C, *S], w: [O, C / groups, *K]."""
+    x = bordered(x, pairs)
+    found = {}
+    for at, cut in places(x.shape[2:], w.shape[2:], stride, dilation):
+        seen = x[(slice(None), slice(None), *cut)]
+        parts = [
+            np.tensordot(part, rows, 2 * [range(1, x.ndim)])
+            for part, rows in zip(np.split(seen, groups, 1), np.split(w, groups, 0), strict=True)
+        ]
+        found[at] = np.concatenate(parts, 1)
+    counts = tuple(n + 1 for n in max(found))
+    out = np.stack([found[at] for at in np.ndindex(*counts)], -1).reshape(len(x), len(w), *counts)
+    return out if bias is None else out + bias.reshape(-1, *(1,) * len(counts))
+
+
+def conv_transpose(x, w, bias, stride, padding, extra, dilation, groups):
+    """x: [N, C, *S], w: [C, O / groups, *K]: every element adds its multiple of the weights."""
+    axes = w.ndim - 2
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + e
+        for n, s, k, d, e in zip(x.shape[2:], stride, w.shape[2:], dilation, extra, strict=True)
+    ]
+    outs = w.shape[1] * groups
+    out = np.zeros((len(x), outs, *full))
+    for n, c, *at in np.ndindex(*x.shape):
+        group = c // (x.shape[1] // groups)
+        cut = tuple(
+            slice(i * s, i * s + (k - 1) * d + 1, d)
+            for i, s, k, d in zip(at, stride, w.shape[2:], dilation, strict=True)
+        )
+        rows = slice(group * w.shape[1], (group + 1) * w.shape[1])
+        out[(n, rows, *cut)] += x[(n, c, *at)] * w[c]
+    out = out[(..., *(slice(p, m - p) for p, m in zip(padding, full, strict=True)))]
+    return out if bias is None else out + bias.reshape(-1, *(1,) * axes)
+
+
+def pool(x, fold, window, stride, padding, dilation, border):
+    """The last axes of x in windows, each folded to a number."""
+    x = bordered(x, [(p, p) for p in padding], border)
+    axes = len(window)
+    found = {
+        at: fold(x[(..., *cut)], axis=tuple(range(x.ndim - axes, x.ndim)))
+        for at, cut in places(x.shape[x.ndim - axes :], window, stride, dilation)
+    }
+    counts = tuple(n + 1 for n in max(found))
+    return np.stack([found[at] for at in np.ndindex(*counts)], -1).reshape(*x.shape[: x.ndim - axes], *counts)
