@@ -293,8 +293,10 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
     assert eqn.prim.place is not None
     place = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
     out, memory = eqn.out, k.f.memory
+    op = eqn.prim.c["*"]
     source, buffer = k.f.locate(x), memory.buffer(out)
-    starts_at_zero = isinstance(source.base, Lit) and source.base.value == 0
+    neutral = cexpr.REDUCERS[op].initial(out.type.dtype.tag) == "0"
+    starts_at_zero = neutral and isinstance(source.base, Lit) and source.base.value == 0
     if not starts_at_zero:
         k.before.append(copy_step(k.f, memory.unique(f"k{k.index}_start"), out, source, x.type))
     phase = k.phase(eqn)
@@ -302,9 +304,9 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
     at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), phase)
     dense = [memory.extent(s) for s in dense_strides(out.type.shape)]
     moving = {axis: s for axis, s in zip(place.axes, dense, strict=True) if axis is not None}
-    k.kernel.accumulators.append(p.Accumulator(buffer, "sum", "identity" if starts_at_zero else "keep"))
+    k.kernel.accumulators.append(p.Accumulator(buffer, op, "identity" if starts_at_zero else "keep"))
     access = p.Access(buffer, positions(moving, len(k.kernel.space)), 0, ((at, dense[place.axis]),))
-    k.kernel.add(p.Accumulate(access, "sum", value, k.note(eqn)), False, phase)
+    k.kernel.add(p.Accumulate(access, op, value, k.note(eqn)), False, phase)
 
 
 EQUATIONS = {

@@ -17,7 +17,7 @@ from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, Type, bool_, int64, normalize_axis
 from .layout import slice_length
-from .records import batch_elementwise, move_axis, same_type, uniform
+from .records import batch_along, batch_elementwise, move_axis, same_type, uniform
 
 Array = np.ndarray[Any, Any]
 
@@ -140,7 +140,7 @@ register(
     Prim(
         "index_add", "scatter", _index_add_type, _index_add_array,
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("take", g, index, axis=axis)),
-        batch=_index_add_batch, place=lambda x, index, v, axis: _take_place(x, index, axis),
+        batch=_index_add_batch, c={"*": "sum"}, place=lambda x, index, v, axis: _take_place(x, index, axis),
         samples=(
             Sample((uniform(shape=(3, 4)), _INDEX, uniform(shape=(2, 2, 4))), {"axis": 0}, dtypes=("f", "i")),
             Sample((uniform(shape=(2, 3)), Input(values=[1, 1], dtype=int64), uniform(shape=(2, 2))), {"axis": 1}),
@@ -210,15 +210,6 @@ def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
     return out
 
 
-def _along_batch(name: str) -> Any:
-    def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
-        size = next(int(x.shape[a]) for x, a in zip(args, axes, strict=True) if a is not None)
-        moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
-        return apply(name, *moved, axis=axis + 1), 0
-
-    return rule
-
-
 _ALONG = Input(values=[[2, 0, -1], [1, 1, 0]], dtype=int64)
 _ROW = Input(values=[[2, 0, -1]], dtype=int64)
 
@@ -227,7 +218,7 @@ register(
         "gather", "gather", _along_type,
         lambda x, index, axis: np.take_along_axis(x, wrapped(index, x.shape[axis]), axis),
         vjp=lambda g, y, x, index, axis: (lambda: apply("scatter_add", zeros(x.type), index, g, axis=axis), None),
-        batch=_along_batch("gather"), place=_along_place, exact=True,
+        batch=batch_along("gather"), place=_along_place, exact=True,
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG), {"axis": 1}, dtypes=("f", "i", "u", "b")),
             Sample((uniform(shape=(3, 3)), _ROW), {"axis": 0}),
@@ -239,7 +230,7 @@ register(
     Prim(
         "scatter_add", "scatter", _scatter_type, _scatter_array,
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("gather", g, index, axis=axis)),
-        batch=_along_batch("scatter_add"), place=lambda x, index, v, axis: _along_place(x, index, axis),
+        batch=batch_along("scatter_add"), c={"*": "sum"}, place=lambda x, index, v, axis: _along_place(x, index, axis),
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i")),
             Sample((uniform(shape=(3, 3)), _ROW, uniform(shape=(1, 3))), {"axis": 0}),
