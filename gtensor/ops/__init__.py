@@ -18,6 +18,7 @@ from . import (
     reduce,
     remat,
     scan,
+    sort,
     statistics,
     transcendental,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "reduce",
     "remat",
     "scan",
+    "sort",
     "statistics",
     "transcendental",
 ]
