@@ -33,7 +33,7 @@ LAYERS = {
     "L1": "builder prim",
     "L2": "tensor methods reach trace pullback grad batch interp show check gradcheck explain",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
-             ops.assemble ops.create ops.cumulative ops.contract ops.products ops.conv ops.index ops.sort ops.quantiles ops.random ops.remat
+             ops.assemble ops.create ops.cumulative ops.contract ops.products ops.conv ops.index ops.scatter ops.sort ops.quantiles ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce

@@ -53,7 +53,7 @@ def _behind(x: Tensor, axis: int, value: float) -> Tensor:
     return apply("pad", x, shape=wider, start=start, step=(1,) * len(shape), value=value)
 
 
-def _shifted(x: Tensor, axis: int, value: float) -> Tensor:
+def before_each(x: Tensor, axis: int, value: float) -> Tensor:
     """Element i - 1 at place i of a line that is not empty, `value` at its start."""
     return _behind(_part(x, axis, 0, int(x.type.shape[axis]) - 1), axis, value)
 
@@ -64,7 +64,7 @@ def _backwards(x: Tensor, axis: int) -> Tensor:
 
 def _suffix_sums(g: Tensor, factors: Tensor, axis: int) -> Tensor:
     """s[i] = g[i] + factors[i + 1] * s[i + 1]: what a recurrence with these factors gives back."""
-    turned = _shifted(_backwards(factors, axis), axis, 0.0)
+    turned = before_each(_backwards(factors, axis), axis, 0.0)
     return _backwards(apply("recurrence", turned, _backwards(g, axis), axis=axis), axis)
 
 
@@ -93,7 +93,7 @@ def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: int) -> Sequence[Any]:
     """The product before each element times the weighted products after it, by Horner's rule: nothing is divided."""
     if x.type.shape[axis] == 0:
         return (g,)
-    return (_shifted(y, axis, 1.0) * _suffix_sums(g, x, axis),)
+    return (before_each(y, axis, 1.0) * _suffix_sums(g, x, axis),)
 
 
 def _extreme_vjp(places: str) -> Callable[..., Sequence[Any]]:
@@ -332,8 +332,8 @@ def _log_sums(x: Tensor, axis: int) -> Tensor:
     """s[i] = s[i - 1] * exp(m[i - 1] - m[i]) + exp(x[i] - m[i]) with the running maximum m; then m + log(s)."""
     top = apply("cummax", stop_gradient(x), axis=axis)
     shift = where(isinf(top), 0.0, top)
-    before = _shifted(top, axis, 0.0)
-    fall = where(before == -np.inf, 0.0, exp(_shifted(shift, axis, 0.0) - shift))
+    before = before_each(top, axis, 0.0)
+    fall = where(before == -np.inf, 0.0, exp(before_each(shift, axis, 0.0) - shift))
     sums = apply("recurrence", fall, exp(x - shift), axis=axis)
     return where(sums > 0, shift + log(sums), where(sums == 0, -np.inf, sums))
 

@@ -190,12 +190,14 @@ def _along_type(x: Type, index: Type, axis: int) -> Type:
     return Type(index.shape, x.dtype)
 
 
-def _along_place(x: Type, index: Type, axis: int) -> Indexing:
+def along_place(x: Type, index: Type, axis: int) -> Indexing:
+    """How an index of the array's rank addresses it."""
     axes = tuple(None if i == axis else i for i in range(x.ndim))
     return Indexing(axes, tuple(range(x.ndim)), axis)
 
 
-def _scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
+def scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
+    """The type of an array into which values are written along an axis."""
     if values != _along_type(x, index, axis):
         raise ShapeError("the values must have the shape of the index and the dtype of the array")
     return Type(x.shape, x.dtype)
@@ -203,11 +205,15 @@ def _scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
 
 def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
     out = x.copy()
+    np.add.at(out, scatter_places(x, index, axis), values)
+    return out
+
+
+def scatter_places(x: Array, index: Array, axis: int) -> Any:
+    """The key of the elements that an index along an axis names."""
     places: list[Array] = list(np.indices(index.shape, sparse=True))
     places[axis] = wrapped(index, x.shape[axis])
-    at: Any = tuple(places)
-    np.add.at(out, at, values)
-    return out
+    return tuple(places)
 
 
 _ALONG = Input(values=[[2, 0, -1], [1, 1, 0]], dtype=int64)
@@ -218,7 +224,7 @@ register(
         "gather", "gather", _along_type,
         lambda x, index, axis: np.take_along_axis(x, wrapped(index, x.shape[axis]), axis),
         vjp=lambda g, y, x, index, axis: (lambda: apply("scatter_add", zeros(x.type), index, g, axis=axis), None),
-        batch=batch_along("gather"), place=_along_place, exact=True,
+        batch=batch_along("gather"), place=along_place, exact=True,
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG), {"axis": 1}, dtypes=("f", "i", "u", "b")),
             Sample((uniform(shape=(3, 3)), _ROW), {"axis": 0}),
@@ -228,9 +234,9 @@ register(
 )  # fmt: skip
 register(
     Prim(
-        "scatter_add", "scatter", _scatter_type, _scatter_array,
+        "scatter_add", "scatter", scatter_type, _scatter_array,
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("gather", g, index, axis=axis)),
-        batch=batch_along("scatter_add"), c={"*": "sum"}, place=lambda x, index, v, axis: _along_place(x, index, axis),
+        batch=batch_along("scatter_add"), c={"*": "sum"}, place=lambda x, index, v, axis: along_place(x, index, axis),
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i")),
             Sample((uniform(shape=(3, 3)), _ROW, uniform(shape=(1, 3))), {"axis": 0}),
