@@ -76,6 +76,8 @@ from .ops.create import (
     zeros,
     zeros_like,
 )
+from .ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
+from .ops.getitem import argwhere, nonzero
 from .ops.index import gather, index_add, scatter_add, take, take_along_axis
 from .ops.layout import (
     broadcast_to,
@@ -89,9 +91,12 @@ from .ops.layout import (
     squeeze,
 )
 from .ops.products import dot, outer, tensordot, vecdot
+from .ops.quantiles import median, percentile, quantile
 from .ops.reduce import all, amax, amin, any, argmax, argmin, max, min, prod, sum
 from .ops.remat import checkpoint
 from .ops.scan import scan
+from .ops.scatter import put_along_axis, scatter, scatter_reduce
+from .ops.sort import argsort, searchsorted, sort, top_k
 from .ops.statistics import mean, norm, std, var
 from .ops.transcendental import (
     acos,
@@ -122,6 +127,7 @@ from .ops.transcendental import (
     tan,
     tanh,
 )
+from .ops.updates import dynamic_index_in_dim, dynamic_slice, dynamic_update_slice
 from .tensor import Tensor
 from .trace import spec, trace
 from .types import bool_, float32, float64, int32, int64, uint8
@@ -133,6 +139,7 @@ bool = bool_
 cat = concatenate = concat
 clamp = clip
 power = pow
+topk = top_k
 
 if TYPE_CHECKING:
     from . import show
@@ -177,6 +184,8 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
+    "argwhere",
     "asarray",
     "asin",
     "astype",
@@ -204,8 +213,19 @@ __all__ = [
     "config",
     "cos",
     "cosh",
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "diff",
     "divide",
     "dot",
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_update_slice",
     "e",
     "equal",
     "erf",
@@ -260,6 +280,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "meshgrid",
     "min",
     "minimum",
@@ -269,6 +290,7 @@ __all__ = [
     "negative",
     "newaxis",
     "nn",
+    "nonzero",
     "norm",
     "not_equal",
     "one_hot",
@@ -277,12 +299,15 @@ __all__ = [
     "optim",
     "outer",
     "pad",
+    "percentile",
     "permute_dims",
     "pi",
     "positive",
     "pow",
     "power",
     "prod",
+    "put_along_axis",
+    "quantile",
     "randn",
     "random",
     "reciprocal",
@@ -292,7 +317,10 @@ __all__ = [
     "round",
     "rsqrt",
     "scan",
+    "scatter",
     "scatter_add",
+    "scatter_reduce",
+    "searchsorted",
     "show",
     "sigmoid",
     "sign",
@@ -301,6 +329,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "sort",
     "spec",
     "sqrt",
     "square",
@@ -318,6 +347,8 @@ __all__ = [
     "tanh",
     "tensor",
     "tensordot",
+    "top_k",
+    "topk",
     "trace",
     "transpose",
     "trunc",

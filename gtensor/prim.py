@@ -19,7 +19,9 @@ from .types import DType, Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Kind = Literal["elementwise", "reduce", "view", "contract", "gather", "scatter", "assemble", "source", "effect", "loop", "along"]
+Kind = Literal[
+    "elementwise", "reduce", "view", "contract", "gather", "scatter", "assemble", "source", "effect", "along", "loop"
+]
 """What shape of loop an operation is, which decides how it may be fused:
 
 - `elementwise`: one scalar expression per element (`c`)

@@ -20,7 +20,9 @@ from .codegen.show import show_extent
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: `kind` is `rows`, `product` or `lines`, `space` its loops, `equations` its statements, `lines` the user's.
+    """One kernel: `kind` is `rows`, `product` or `lines` (a function called for each), `space` its loops.
+
+    `equations` are its statements, `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
     multiplications and additions of products, and one per statement and element, or element of a line, elsewhere.

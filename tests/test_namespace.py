@@ -13,6 +13,7 @@ from gtensor import methods
 from gtensor.prim import FUNCTIONS
 
 OTHERWISE = {
+    "at": "x.at[key].set(values)",
     "backward": "loss.backward()",
     "gelu_exact": "gelu(x)",
     "gelu_slope": "grad(gelu)",
@@ -60,6 +61,7 @@ def test_aliases_are_the_same_function():
     assert gt.clamp is gt.clip
     assert gt.cat is gt.concatenate is gt.concat
     assert gt.power is gt.pow
+    assert gt.topk is gt.top_k
     assert gt.bool is gt.bool_
     for name in ("relu", "softmax", "gelu", "sigmoid", "silu", "logsumexp"):
         assert getattr(gt.nn, name) is getattr(gt, name)

@@ -12,6 +12,7 @@ from . import (
     control,
     create,
     cumulative,
+    getitem,
     index,
     layout,
     products,
@@ -23,6 +24,7 @@ from . import (
     sort,
     statistics,
     transcendental,
+    updates,
 )
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "control",
     "create",
     "cumulative",
+    "getitem",
     "index",
     "layout",
     "products",
@@ -44,4 +47,5 @@ __all__ = [
     "sort",
     "statistics",
     "transcendental",
+    "updates",
 ]

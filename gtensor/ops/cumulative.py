@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError
-from ..prim import Input, Prim, Sample, Walk, public, register
+from ..prim import Prim, Sample, Walk, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Type, as_dtype, bool_, extent_bound, int64, normalize_axis, resolve
@@ -37,6 +37,14 @@ def _lines(name: str, operands: int = 1) -> Callable[..., Walk]:
 # ---- moving along an axis --------------------------------------------------------------------------------
 
 
+def _length(x: Tensor, axis: int) -> int:
+    """The extent of an axis; raises ShapeError where it is known at run time only."""
+    n = x.shape[axis]
+    if not isinstance(n, int):
+        raise ShapeError(f"the length of axis {axis} of {x.type} is known at run time only")
+    return n
+
+
 def _part(x: Tensor, axis: int, first: int, last: int) -> Tensor:
     """Elements first … last - 1 of an axis."""
     shape = x.type.shape
@@ -47,7 +55,8 @@ def _part(x: Tensor, axis: int, first: int, last: int) -> Tensor:
 
 def _behind(x: Tensor, axis: int, value: float) -> Tensor:
     """With `value` put before the first element of an axis."""
-    shape = x.type.shape
+    shape = x.shape
+    _length(x, axis)
     start = tuple(int(i == axis) for i in range(len(shape)))
     wider = tuple(n + 1 if i == axis else n for i, n in enumerate(shape))
     return apply("pad", x, shape=wider, start=start, step=(1,) * len(shape), value=value)
@@ -55,7 +64,7 @@ def _behind(x: Tensor, axis: int, value: float) -> Tensor:
 
 def before_each(x: Tensor, axis: int, value: float) -> Tensor:
     """Element i - 1 at place i of a line that is not empty, `value` at its start."""
-    return _behind(_part(x, axis, 0, int(x.type.shape[axis]) - 1), axis, value)
+    return _behind(_part(x, axis, 0, _length(x, axis) - 1), axis, value)
 
 
 def _backwards(x: Tensor, axis: int) -> Tensor:
@@ -140,13 +149,13 @@ def _running(name: str, type: Any, numpy: Any, vjp: Any, dtypes: tuple[str, ...]
 
 _running("cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64"), "Running sums along an axis.")
 _running("cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64"), "Running products along an axis.")
-for _name, _fold, _word in (("max", np.maximum, "largest"), ("min", np.minimum, "smallest")):
+for _name, _ufunc, _word in (("max", np.maximum, "largest"), ("min", np.minimum, "smallest")):
     _running(
-        f"cum{_name}", _same_lines, lambda x, axis, f=_fold: f.accumulate(x, axis=axis),
+        f"cum{_name}", _same_lines, lambda x, axis, f=_ufunc: f.accumulate(x, axis=axis),
         _extreme_vjp(f"cumarg{_name}"), ("f", "i32", "i64", "u8"), f"The {_word} element so far along an axis.",
     )  # fmt: skip
     _running(
-        f"cumarg{_name}", _place_type, _places(_fold), None, ("f", "i32", "i64", "u8"),
+        f"cumarg{_name}", _place_type, _places(_ufunc), None, ("f", "i32", "i64", "u8"),
         f"The place of the last of the {_word} elements so far along an axis.",
     )  # fmt: skip
 
@@ -315,8 +324,8 @@ def cumlogsumexp(x: Any, /, axis: int | None = None, *, reverse: bool = False) -
     As `cumsum` otherwise. Where all elements so far are -inf it is -inf, with a gradient of 0.
 
     >>> import gtensor as gt
-    >>> gt.cumlogsumexp(gt.tensor([1000.0, 1000.0, -1000.0]))
-    Tensor([1000.    , 1000.6931, 1000.6931], dtype=float32)
+    >>> gt.cumlogsumexp(gt.tensor([1000.0, -1000.0, 1002.0]))
+    Tensor([1000.   , 1000.   , 1002.127], dtype=float32)
     """
     tensor, at = _line_up(x, axis)
     if not tensor.dtype.floating:
@@ -358,9 +367,7 @@ def diff(x: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any
         return tensor
     out = concat(parts, axis=at) if len(parts) > 1 else tensor
     for _ in range(n):
-        length = out.type.shape[at]
-        if not isinstance(length, int):
-            raise ShapeError(f"diff: the length of axis {at} of {out.type} is known at run time only")
+        length = _length(out, at)
         later, sooner = _part(out, at, min(1, length), length), _part(out, at, 0, max(length - 1, 0))
         out = later != sooner if out.dtype == bool_ else later - sooner
     return out
@@ -372,5 +379,3 @@ def _beside(part: Any, x: Tensor, axis: int) -> Tensor:
     if tensor.ndim:
         return tensor
     return apply("broadcast", tensor, shape=tuple(1 if i == axis else n for i, n in enumerate(x.type.shape)))
-
-

@@ -79,7 +79,7 @@ def _last(x: Tensor, first: int, count: int) -> Tensor:
 
 def _finished(out: Tensor, lines: Tensor, x: Any, axes: tuple[int, ...], keepdims: bool, lead: int = 0) -> Tensor:
     """NaN for the lines that have one, which is their last element; with the axes kept at extent 1 if asked for."""
-    spoilt = apply("reshape", isnan(_last(lines, int(lines.type.shape[-1]) - 1, 1)), shape=lines.type.shape[:-1])
+    spoilt = apply("reshape", isnan(_last(lines, int(lines.shape[-1]) - 1, 1)), shape=lines.type.shape[:-1])
     out = where(spoilt, np.nan, out)
     if not keepdims:
         return out
@@ -98,7 +98,7 @@ def median(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     (Tensor([2., 6.], dtype=float32), Tensor(2.5, dtype=float32))
     """
     lines, axes = _sorted_lines("median", x, axis)
-    length = int(lines.type.shape[-1])
+    length = int(lines.shape[-1])
     middle = [
         apply("reshape", _last(lines, place, 1), shape=lines.type.shape[:-1])
         for place in ((length - 1) // 2, length // 2)
@@ -126,7 +126,7 @@ def quantile(x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", ke
     if part.data is not None and not ((part.data >= 0) & (part.data <= 1)).all():
         raise OptionError("quantile: q must lie in [0, 1]")
     lines, axes = _sorted_lines("quantile", x, axis)
-    last = int(lines.type.shape[-1]) - 1
+    last = int(lines.shape[-1]) - 1
     wide = cast(part, float64)
     inside = minimum(maximum(wide, 0.0), 1.0)
     below, above, weight = METHODS[method](inside * last, last)
