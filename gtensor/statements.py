@@ -244,14 +244,14 @@ def _view(k: Statements, eqn: Eqn) -> None:
 
 
 def _index(k: Statements, atom: Atom, size: int, axes: Sequence[int], node: int, phase: int) -> str:
-    """The variable of an index, counted from the front; per row where it does not move along it.
+    """The variable of an index, counted from the front; per row where it does not move along it, and there is one.
 
     It is checked in the first phase, before anything is written, and again where a later phase uses it.
     """
     location, memory = k.f.locate(atom), k.f.memory
     moving = {axis: memory.extent(s) for axis, s in zip(axes, location.strides, strict=True)}
     strides = positions(moving, len(k.kernel.space))
-    per_row = strides[-1] == 0 and k.group.kind == "row"
+    per_row = strides[-1] == 0 and k.group.kind == "row" and k.kernel.space[-1] != 0
     tag = atom.type.dtype.tag
 
     at, checked = 0, ""

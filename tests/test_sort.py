@@ -78,7 +78,7 @@ def test_gradients_go_back_to_where_the_elements_stood():
 @pytest.mark.parametrize("k", [0, 1, 3, 20])
 def test_the_best_of_each_line(k):
     for largest in (True, False):
-        values, places = agreed(lambda x, l=largest: gt.top_k(x, k, axis=1, largest=l), TIES)
+        values, places = agreed(lambda x, best=largest: gt.top_k(x, k, axis=1, largest=best), TIES)
         order = downwards(TIES, 1) if largest else np.argsort(TIES, axis=1, kind="stable")
         np.testing.assert_array_equal(places, order[:, :k])
         np.testing.assert_array_equal(values, np.take_along_axis(TIES, order[:, :k], 1))
