@@ -29,6 +29,8 @@ from .program import (
     Gemm,
     Guard,
     Kernel,
+    Line,
+    LineCall,
     Load,
     Repeat,
     Step,
@@ -100,9 +102,9 @@ class Use(NamedTuple):
     """One access of one step.
 
     `space` are the loops around it (in a head the last one is 1: it runs once per row); `kind` is
-    `load`, `store`, `accumulate`, `operand` (of a product) or `trip` (of a slice, or read somewhere in a
+    `load`, `store`, `accumulate`, `operand` (of a product or a function) or `trip` (of a slice, or read somewhere in a
     loop: other trips may touch other elements); (`phase`, `body`, `position`) is its order
-    within a row, and for an epilogue within one element; `source` is the statement or term; `bounds` is
+    within a row, and for an epilogue within one element; `source` is the statement, term or line; `bounds` is
     what is known of the variables of `access.index`, which `inside`, `apart` and `within_row` need.
     """
 
@@ -112,7 +114,7 @@ class Use(NamedTuple):
     phase: int
     body: bool
     position: int
-    source: Stmt | Term
+    source: Stmt | Term | Line
     bounds: Mapping[str, Bounds] = _UNKNOWN
 
     def extents(self) -> tuple[Extent, ...]:
@@ -160,7 +162,7 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
         side.setdefault(name, []).append(use if name == use.access.buffer else use._replace(kind="trip"))
     found.keeps = {home(a.buffer, table) for a in step.accumulators if a.start == "keep"}
     found.scratch = {a.scratch for a in step.accumulators if a.scratch}
-    if isinstance(step, Gemm):
+    if isinstance(step, Gemm | LineCall):
         found.scratch.update(step.memory)
     found.fails = any(isinstance(stmt, Check) for stmts, *_ in statements(step) for stmt in stmts)
     return found
@@ -187,6 +189,8 @@ def statements(step: Kernel) -> Iterator[tuple[tuple[Stmt, ...], tuple[Extent, .
     if isinstance(step, Gemm):
         yield step.epilogue, (*step.batch, step.m, step.n), 1, True
         return
+    if isinstance(step, LineCall):
+        return
     for number, phase in enumerate(step.phases):
         if phase.head:
             yield phase.head, (*step.space[:-1], 1), number, False
@@ -200,6 +204,10 @@ def uses(step: Kernel) -> Iterator[Use]:
         for position, term in enumerate(step.terms):
             yield Use(term.a, (*step.batch, step.m, term.k), "operand", 0, True, position, term)
             yield Use(term.b, (*step.batch, term.k, step.n), "operand", 0, True, position, term)
+    if isinstance(step, LineCall):
+        for position, line in enumerate(step.lines):
+            kind = "store" if line.written else "operand"
+            yield Use(line.every, (*step.space, line.length), kind, 0, True, position, line)
     for stmts, space, phase, body in statements(step):
         for position, stmt in enumerate(stmts):
             if isinstance(stmt, Load | Store | Accumulate):

@@ -27,10 +27,9 @@ from .program import (
     Check,
     Counter,
     Extent,
-    Gemm,
+    Kernel,
     Load,
     Reduce,
-    RowKernel,
     Stmt,
     Store,
 )
@@ -94,12 +93,11 @@ class Body:
 
     `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
     it opens loops; `lanes` is set while statements are written for vectors, and `wide` once they were. `packs` says
-    that gt_pack.h is called; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it.
+    that gt_pack.h is called, `walks` that gt_lines.h is; `tiles`, `choices` and `rests` are what `tiles.families` has
+    to write for it.
     """
 
-    def __init__(
-        self, step: RowKernel | Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target
-    ) -> None:
+    def __init__(self, step: Kernel, signature: Signature, table: Mapping[str, Buffer], target: Target) -> None:
         self.step = step
         self.signature = signature
         self.table = table
@@ -108,6 +106,7 @@ class Body:
         self.lanes: Lanes | None = None
         self.wide = False
         self.packs = False
+        self.walks = False
         self.code = Code()
         self.names = Names(dim.name for dim in signature.dims)
         self.pointers: dict[str, str] = {}

@@ -62,6 +62,7 @@ REDUCERS = {
     "prod": Reducer("gt_mul_{t}({0}, {1})", {"*": "1"}),
     "max": Reducer("gt_max_{t}({0}, {1})", _LOWEST),
     "min": Reducer("gt_min_{t}({0}, {1})", _HIGHEST),
+    "last": Reducer("{1}", {"*": "0"}),
     "any": Reducer("({0} | {1})", {"*": "0"}),
     "all": Reducer("({0} & {1})", {"*": "1"}),
     "argmax": Reducer("gt_argmax_{t}", {"*": "0"}),

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 
-from .access import KINDS, Bounds, Use, apart, inside, same_element, touches, whole, within_row
+from .access import KINDS, Bounds, Use, apart, inside, once, same_element, touches, whole, within_row
 from .boundary import check_boundary, wrong_extent
 from .cexpr import DTYPES, REDUCERS, SIZES, WRAP, Expr, identifier
 from .errors import ProgramError
@@ -36,6 +36,8 @@ from .program import (
     Gemm,
     Guard,
     Kernel,
+    Line,
+    LineCall,
     Load,
     Program,
     Reduce,
@@ -126,9 +128,9 @@ class _Step:
         self.checked: list[tuple[Use, Bounds]] = []
         self.space: tuple[Extent, ...] = ()
         self.phase, self.body, self.position = 0, True, 0
-        self.stmt: Stmt | Term | None = None
+        self.stmt: Stmt | Term | Line | None = None
 
-    def fail(self, message: str, stmt: Stmt | Term | None = None) -> ProgramError:
+    def fail(self, message: str, stmt: Stmt | Term | Line | None = None) -> ProgramError:
         """The error that names this step and the statement at hand."""
         stmt = stmt or self.stmt
         named = None if isinstance(stmt, Term) else self.counters
@@ -138,6 +140,8 @@ class _Step:
         """All laws that concern the step."""
         if isinstance(self.step, Gemm):
             self.product(self.step)
+        elif isinstance(self.step, LineCall):
+            self.call(self.step)
         else:
             self.rows(self.step)
         self.stmt = None
@@ -185,6 +189,27 @@ class _Step:
             shape = self.state.table[gemm.scratch].shape
             if prod(map(upper, shape)) < upper(gemm.m) * upper(gemm.n):
                 raise self.fail(f"the scratch {gemm.scratch!r} of shape {show_shape(shape)} is too small")
+
+    def call(self, step: LineCall) -> None:
+        """The lines that a function walks along."""
+        self.loops(step.space)
+        if not any(line.written for line in step.lines):
+            raise self.fail("calls a function that writes nothing")
+        for self.position, line in enumerate(step.lines):
+            self.stmt = line
+            self.loops((line.length,))
+            self.space = (*step.space, line.length)
+            if not line.written:
+                self.access(line.every, "operand", self.reads)
+            else:
+                self.writable(self.access(line.every, "store", self.stores))
+                if not once(self.stores[line.access.buffer][-1]):
+                    raise self.fail("writes an element twice")
+        self.stmt = None
+        if not set(step.lengths) <= {line.length for line in step.lines}:
+            raise self.fail("is told a length that none of its lines has")
+        for name in step.memory:
+            self.scratch_buffer(name, "b1")
 
     def loops(self, space: tuple[Extent, ...]) -> None:
         for extent in space:
@@ -267,12 +292,16 @@ class _Step:
     def write(self, access: Access, text: str, uses: dict[str, list[Use]]) -> _Value:
         """A store or accumulation of a value of the buffer's dtype."""
         buffer = self.access(access, KINDS[type(self.stmt)], uses)
+        self.writable(buffer)
+        return self.value(text, buffer.dtype)
+
+    def writable(self, buffer: Buffer) -> None:
+        """Refuse writes to what the caller keeps."""
         if buffer.role in ("input", "state"):
             if all(b.alias != buffer.name for b in self.state.program.buffers):
                 raise self.fail(f"writes the {buffer.role} {buffer.name!r}, which no output takes over")
             if self.state.depth:
                 raise self.fail(f"writes the {buffer.role} {buffer.name!r} in a loop")
-        return self.value(text, buffer.dtype)
 
     def load(self, stmt: Load) -> None:
         buffer = self.access(stmt.access, "load", self.reads)
@@ -368,7 +397,7 @@ class _Step:
     def sum_targets(self) -> None:
         """The declared accumulators."""
         table, scratch = self.state.table, [a.scratch for a in self.step.accumulators if a.scratch]
-        scratch += self.step.memory if isinstance(self.step, Gemm) else ()
+        scratch += self.step.memory if isinstance(self.step, Gemm | LineCall) else ()
         if len(set(scratch)) < len(scratch) or len(self.accumulators) < len(self.step.accumulators):
             raise self.fail("declares an accumulator or its scratch twice")
         for name, declared in self.accumulators.items():

@@ -391,14 +391,9 @@ def _prelude(functions: Sequence[Function], target: Target) -> dict[str, Any]:
         for kind in ("tiles", "choices", "rests")
     )
     wide = any(tile.lanes > 1 for tile in tiles) or any(function.body.wide for function in functions)
-    packs = any(function.body.packs for function in functions)
-    special = any("gt_sf_" in function.text for function in functions)
-    return {
-        "vector_bytes": target.width if wide else 0,
-        "tiles": families(tiles, choices, rests),
-        "packs": packs,
-        "special": special,
-    }
+    flags = {kind: any(getattr(function.body, kind) for function in functions) for kind in ("packs", "walks")}
+    flags["special"] = any("gt_sf_" in function.text for function in functions)
+    return {"vector_bytes": target.width if wide else 0, "tiles": families(tiles, choices, rests), **flags}
 
 
 def _renderer() -> Callable[[str, Mapping[str, Any]], str]:

@@ -219,6 +219,47 @@ class Gemm:
 
 
 @dataclass(frozen=True)
+class Line:
+    """Elements of a buffer that a function walks along: `length` of them, `step` apart.
+
+    The first of them is the element of `access`, an affine function of the loops around the call.
+    """
+
+    access: Access
+    step: Extent
+    length: Extent
+    written: bool = False
+
+    @property
+    def every(self) -> Access:
+        """All its elements: the access with one axis more."""
+        return Access(self.access.buffer, (*self.access.strides, self.step), self.access.offset)
+
+
+@dataclass(frozen=True)
+class LineCall:
+    """`function(first element, step, of each line, lengths, memory)` once for each place of `space`.
+
+    What no scalar statement says, such as sorting: `function` is one of templates/gt_lines.h. It writes all
+    elements of the lines that are `written` and nothing else, may use `memory` (work buffers that hold nothing
+    before and after the call), and cannot fail. Calls for different places touch different elements.
+    """
+
+    name: str
+    function: str
+    space: tuple[Extent, ...]
+    lines: tuple[Line, ...]
+    lengths: tuple[Extent, ...]
+    memory: tuple[str, ...] = ()
+    comment: tuple[str, ...] = ()
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """It has none."""
+        return ()
+
+
+@dataclass(frozen=True)
 class Repeat:
     """A loop: `steps` run `count` times (perhaps 0), one trip after another.
 
@@ -279,7 +320,7 @@ def _elements(shape: tuple[Extent, ...]) -> tuple[int, list[str]]:
     return constant, sorted(n.name for n in shape if not isinstance(n, int))
 
 
-Kernel = RowKernel | Gemm
+Kernel = RowKernel | Gemm | LineCall
 """What becomes a function of the C."""
 
 Step = Kernel | Repeat | Guard

@@ -19,6 +19,8 @@ from .program import (
     Extent,
     Gemm,
     Guard,
+    Line,
+    LineCall,
     Load,
     Phase,
     Program,
@@ -68,7 +70,7 @@ def show_step(step: Step) -> str:
     return "\n".join([lines[0], *(f"  # {line}" for line in step.comment), *lines[1:]])
 
 
-def show_statement(stmt: Stmt | Term, counters: Sequence[str] | None = None) -> str:
+def show_statement(stmt: Stmt | Term | Line, counters: Sequence[str] | None = None) -> str:
     """One statement as a line; the counters of the loops are i0, i1 … unless named.
 
     >>> show_statement(Load("a", "f32", Access("x", (8, -1), 7, (("j", 16),))))
@@ -173,6 +175,18 @@ def _gemm(gemm: Gemm) -> list[str]:
     return lines + [f"    {show_statement(stmt, (*outer, 'm', 'n'))}" for stmt in gemm.epilogue]
 
 
+def _calls(step: LineCall) -> list[str]:
+    space, lengths = (", ".join(map(show_extent, extents)) for extents in (step.space, step.lengths))
+    lines = [f"{step.name}: {step.function} of lengths ({lengths}) over ({space})"]
+    return lines + [f"  scratch {name}" for name in step.memory] + [f"  {show_statement(line)}" for line in step.lines]
+
+
+def _line(line: Line, counters: Sequence[str] | None) -> str:
+    verb = "writes" if line.written else "reads"
+    elements = f"{_affine(line.access, counters)}, {show_extent(line.length)} elements {show_extent(line.step)} apart"
+    return f"{verb} {elements}"
+
+
 def _accumulator(a: Accumulator) -> str:
     return f"accumulate {a.op} in {a.buffer}, start {a.start}" + (f", through {a.scratch}" if a.scratch else "")
 
@@ -241,6 +255,13 @@ _STATEMENTS: Mapping[type, Callable[..., str]] = {
     Accumulate: _accumulate,
     Check: _check,
     Term: _term,
+    Line: _line,
 }
 
-_STEPS: Mapping[type, Callable[..., list[str]]] = {RowKernel: _rows, Gemm: _gemm, Repeat: _repeat, Guard: _guard}
+_STEPS: Mapping[type, Callable[..., list[str]]] = {
+    RowKernel: _rows,
+    Gemm: _gemm,
+    LineCall: _calls,
+    Repeat: _repeat,
+    Guard: _guard,
+}

@@ -24,6 +24,7 @@ from .program import (
     Extent,
     Gemm,
     Kernel,
+    LineCall,
     Load,
     Reduce,
     RowKernel,
@@ -62,7 +63,7 @@ def statements(step: Kernel) -> Iterator[Stmt]:
     """All statements of a step."""
     if isinstance(step, Gemm):
         yield from step.epilogue
-    else:
+    elif isinstance(step, RowKernel):
         for phase in step.phases:
             yield from phase.head
             yield from phase.body
@@ -79,6 +80,11 @@ def touched(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bo
         for term in step.terms:
             yield term.a.buffer, False
             yield term.b.buffer, False
+        for name in step.memory:
+            yield name, True
+    elif isinstance(step, LineCall):
+        for line in step.lines:
+            yield line.access.buffer, line.written
         for name in step.memory:
             yield name, True
     for stmt in statements(step):
@@ -100,6 +106,10 @@ def _extents(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[Extent]:
             yield from (term.k, *term.a.strides, term.a.offset, *term.b.strides, term.b.offset)
     else:
         yield from step.space
+    if isinstance(step, LineCall):
+        yield from step.lengths
+        for line in step.lines:
+            yield from (line.length, line.step, *line.access.strides, line.access.offset)
     for stmt in statements(step):
         if isinstance(stmt, Load | Store | Accumulate):
             yield from (*stmt.access.strides, stmt.access.offset, *(stride for _, stride in stmt.access.index))
@@ -157,12 +167,16 @@ class _Key:
             shape = (step.dtype, step.batch, step.m, step.n, terms, step.route, memory)
             self._vars[step.acc] = 0
             body: Hashable = self._all(step.epilogue)
+        elif isinstance(step, LineCall):
+            memory = tuple(self._where[name] for name in step.memory)
+            shape = (step.function, step.space, step.lengths, memory)
+            body = tuple((self._access(line.access), line.step, line.length, line.written) for line in step.lines)
         else:
             shape = step.space
             body = tuple((self._all(phase.head), self._all(phase.body)) for phase in step.phases)
         return type(step).__name__, shape, body, tuple(self._accumulator(step, a.buffer) for a in step.accumulators)
 
-    def _accumulator(self, step: RowKernel | Gemm, buffer: str) -> Hashable:
+    def _accumulator(self, step: Kernel, buffer: str) -> Hashable:
         found = next(a for a in step.accumulators if a.buffer == buffer)
         wide = found.scratch and (self._table[found.scratch].dtype, self._where.get(found.scratch))
         held = self._table[buffer]

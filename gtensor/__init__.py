@@ -81,6 +81,7 @@ from .ops.create import (
     zeros,
     zeros_like,
 )
+from .ops.cumulative import cumlogsumexp, cummax, cummin, cumprod, cumsum, cumulative_prod, cumulative_sum, diff
 from .ops.custom import custom_jvp, custom_vjp
 from .ops.elementary import (
     acosh,
@@ -121,9 +122,12 @@ from .ops.layout import (
 )
 from .ops.padding import pad
 from .ops.products import dot, outer, tensordot, vecdot
+from .ops.quantiles import median, percentile, quantile
 from .ops.reduce import all, amax, amin, any, argmax, argmin, max, min, prod, sum
 from .ops.remat import checkpoint
 from .ops.scan import scan
+from .ops.scatter import put_along_axis, scatter, scatter_reduce
+from .ops.sort import argsort, searchsorted, sort, top_k
 from .ops.special import (
     betaln,
     digamma,
@@ -171,6 +175,7 @@ from .ops.transcendental import (
     tan,
     tanh,
 )
+from .ops.updates import dynamic_index_in_dim, dynamic_slice, dynamic_update_slice
 from .tensor import Tensor
 from .trace import spec, trace
 from .types import bool_, float32, float64, int32, int64, uint8
@@ -188,6 +193,7 @@ gammaln = lgamma
 power = pow
 radians = deg2rad
 rint = round
+topk = top_k
 
 if TYPE_CHECKING:
     from . import show
@@ -233,6 +239,7 @@ __all__ = [
     "arange",
     "argmax",
     "argmin",
+    "argsort",
     "asarray",
     "asin",
     "asinh",
@@ -266,14 +273,25 @@ __all__ = [
     "copysign",
     "cos",
     "cosh",
+    "cumlogsumexp",
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "custom_jvp",
     "custom_vjp",
     "debug_print",
     "deg2rad",
     "degrees",
+    "diff",
     "digamma",
     "divide",
     "dot",
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_update_slice",
     "e",
     "entr",
     "equal",
@@ -353,6 +371,7 @@ __all__ = [
     "max",
     "maximum",
     "mean",
+    "median",
     "meshgrid",
     "min",
     "minimum",
@@ -372,6 +391,7 @@ __all__ = [
     "optim",
     "outer",
     "pad",
+    "percentile",
     "permute_dims",
     "pi",
     "polygamma",
@@ -379,6 +399,8 @@ __all__ = [
     "pow",
     "power",
     "prod",
+    "put_along_axis",
+    "quantile",
     "rad2deg",
     "radians",
     "randn",
@@ -392,7 +414,10 @@ __all__ = [
     "round",
     "rsqrt",
     "scan",
+    "scatter",
     "scatter_add",
+    "scatter_reduce",
+    "searchsorted",
     "show",
     "sigmoid",
     "sign",
@@ -403,6 +428,7 @@ __all__ = [
     "sinh",
     "softmax",
     "softplus",
+    "sort",
     "spec",
     "sqrt",
     "square",
@@ -420,6 +446,8 @@ __all__ = [
     "tanh",
     "tensor",
     "tensordot",
+    "top_k",
+    "topk",
     "trace",
     "transpose",
     "trunc",

@@ -513,6 +513,12 @@ def _assemble(f: _Fuser, eqn: Eqn) -> None:
     f.put(eqn, f.open("assemble", eqn.out.type.shape, "its parts are written side by side"), "after")
 
 
+def _along(f: _Fuser, eqn: Eqn) -> None:
+    for atom in eqn.ins:
+        f.materialize(atom, "a line that a function walks along must be in memory")
+    f.put(eqn, f.open("along", eqn.out.type.shape, "a function computes whole lines"), "after")
+
+
 def _source(f: _Fuser, eqn: Eqn) -> None:
     axis = eqn.prim.place(**eqn.params) if eqn.prim.place is not None else 0
     strides = tuple(1 if i == axis else 0 for i in range(len(eqn.out.type.shape)))
@@ -531,4 +537,5 @@ _HANDLERS: dict[str, Callable[[_Fuser, Eqn], None]] = {
     "assemble": _assemble,
     "source": _source,
     "loop": _loop,
+    "along": _along,
 }

@@ -195,6 +195,29 @@ def _matrix_access(f: Steps, atom: Atom, transposed: bool, batch: int) -> p.Acce
     return p.Access(f.buffer(location.base), (*lead, *order), f.memory.extent(location.offset))
 
 
+# ---- functions along lines --------------------------------------------------------------------------------
+
+
+def _along(f: Steps, index: int, group: Group) -> None:
+    (eqn,), memory = group.eqns, f.memory
+    assert eqn.prim.place is not None
+    walk = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
+    out, name = eqn.out, f.name(index, group)
+    places = [*map(f.locate, eqn.ins), Location(out, dense_strides(out.type.shape))]
+    types = [*(a.type for a in eqn.ins), out.type]
+    lines = []
+    for type_, place, axis in zip(types, places, walk.axes, strict=True):
+        assert isinstance(place.base, Var)
+        strides = [memory.extent(s) for s in place.strides]
+        step, length = strides.pop(axis), memory.extent(type_.shape[axis])
+        access = p.Access(f.buffer(place.base), tuple(strides), memory.extent(place.offset))
+        lines.append(p.Line(access, step, length, place.base is out))
+    scratch = tuple(memory.scratch(f"{name}_{dtype}", dtype, (n,), "work") for dtype, n in walk.memory)
+    space = tuple(memory.extent(n) for i, n in enumerate(out.type.shape) if i != walk.axes[-1])
+    lengths = tuple(lines[i].length for i in walk.lengths)
+    f.steps.append(p.LineCall(name, walk.function, space, tuple(lines), lengths, scratch, f.comment(group)))
+
+
 # ---- kernels that only move elements ---------------------------------------------------------------------
 
 
@@ -361,6 +384,7 @@ _GROUPS = {
     "copy": _copy,
     "loop": _loop,
     "while": _while,
+    "along": _along,
     "switch": _switch,
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .errors import DTypeError
 from .prim import FUNCTIONS
 
 if TYPE_CHECKING:
@@ -151,6 +152,14 @@ class TensorMethods:
 
     def __getitem__(self, key: Any) -> Tensor:
         return _call("getitem", self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise DTypeError("a Tensor is not changed in place", hint="use x = x.at[key].set(value)")
+
+    @property
+    def at(self) -> Any:
+        """Functional updates: `x.at[key].set(values)`, `.add`, `.multiply`, `.min`, `.max`; see `gt.at`."""
+        return _call("at", self)
 
     def exp(self) -> Tensor:
         """`gt.exp(x)`."""
@@ -332,6 +341,38 @@ class TensorMethods:
         """`gt.argmin(x, axis, keepdims)`."""
         return _call("argmin", self, axis=axis, keepdims=keepdims)
 
+    def cumsum(self, axis: int | None = None) -> Tensor:
+        """`gt.cumsum(x, axis)`."""
+        return _call("cumsum", self, axis)
+
+    def cumprod(self, axis: int | None = None) -> Tensor:
+        """`gt.cumprod(x, axis)`."""
+        return _call("cumprod", self, axis)
+
+    def median(self, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """`gt.median(x, axis, keepdims)`."""
+        return _call("median", self, axis=axis, keepdims=keepdims)
+
+    def quantile(self, q: Any, axis: Axis = None, keepdims: bool = False) -> Tensor:
+        """`gt.quantile(x, q, axis, keepdims=keepdims)`."""
+        return _call("quantile", self, q, axis=axis, keepdims=keepdims)
+
+    def sort(self, axis: int | None = -1, descending: bool = False) -> Tensor:
+        """`gt.sort(x, axis, descending=descending)`."""
+        return _call("sort", self, axis, descending=descending)
+
+    def argsort(self, axis: int | None = -1, descending: bool = False) -> Tensor:
+        """`gt.argsort(x, axis, descending=descending)`."""
+        return _call("argsort", self, axis, descending=descending)
+
+    def topk(self, k: int, axis: int = -1, largest: bool = True) -> tuple[Tensor, Tensor]:
+        """`gt.top_k(x, k, axis, largest=largest)`."""
+        return _call("top_k", self, k, axis, largest=largest)
+
+    def nonzero(self) -> tuple[Tensor, ...]:
+        """`gt.nonzero(x)`."""
+        return _call("nonzero", self)
+
     def softmax(self, axis: int = -1) -> Tensor:
         """`gt.softmax(x, axis)`."""
         return _call("softmax", self, axis=axis)
@@ -458,10 +499,6 @@ class TensorMethods:
     def chunk(self, chunks: int, axis: int = 0) -> tuple[Tensor, ...]:
         """`gt.chunk(x, chunks, axis)`."""
         return _call("chunk", self, chunks, axis)
-
-    def nonzero(self) -> tuple[Tensor, ...]:
-        """`gt.nonzero(x)`."""
-        return _call("nonzero", self)
 
     def backward(self, gradient: Any = None) -> None:
         """Add the gradient of this scalar to `.grad` of every leaf with `requires_grad` that it depends on."""

@@ -20,7 +20,18 @@ from .types import DType, Type
 F = TypeVar("F", bound=Callable[..., Any])
 
 Kind = Literal[
-    "elementwise", "reduce", "view", "contract", "gather", "scatter", "overlap", "assemble", "source", "effect", "loop"
+    "elementwise",
+    "reduce",
+    "view",
+    "contract",
+    "gather",
+    "scatter",
+    "overlap",
+    "assemble",
+    "source",
+    "effect",
+    "along",
+    "loop",
 ]
 """What shape of loop an operation is, which decides how it may be fused:
 
@@ -29,11 +40,12 @@ Kind = Literal[
 - `view`: only renames elements (`strides` gives the map); free when the operand is in memory
 - `contract`: a matrix product
 - `gather`: reads one operand at computed places
-- `scatter`: adds into computed places
+- `scatter`: folds values into computed places by a reducer (`c["*"]` is its name)
 - `overlap`: adds into places that lie as strides say
 - `assemble`: writes operands side by side into one array
 - `source`: made of nothing but the loop counters
 - `effect`: no computation of its own: a wall or a marker (`stop_gradient`)
+- `along`: computes whole lines along an axis by a function of templates/gt_lines.h
 - `loop`: runs body graphs, which are among its parameters; it may have several results
 """
 
@@ -105,6 +117,21 @@ class Placement:
     pieces: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
 
 
+@dataclass(frozen=True)
+class Walk:
+    """How an operation along lines is called: `function` once for each place of the other axes.
+
+    `axes` has the axis of the lines for each operand and then for the result; `lengths` are the operands (or,
+    one after the last, the result) whose lengths the function is told; `memory` has a dtype and a number of
+    elements for each piece of memory that it works in.
+    """
+
+    function: str
+    axes: tuple[int, ...]
+    lengths: tuple[int, ...] = (0,)
+    memory: tuple[tuple[str, int], ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Prim:
     """One operation.
@@ -120,10 +147,11 @@ class Prim:
         the same vjp to the mask), `any` (the vjp sums; of a mask it takes any), `drop` (applied before). A
         rule makes a mask by giving a `pullback.Masked`, and says that it read a slice by a `pullback.Part`.
     batch(args, axes, **params) -> (out, axis): the rule with a batch axis in some operands.
-    c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name.
+    c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name (reduce, scatter).
     strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).
     place(*types, **params): the Indexing of a gather or scatter, the Placement of an assembled array, the
-        strides in the result of an overlap's operand, the counted axis of a source, the Bounds of an index check.
+        strides in the result of an overlap's operand, the counted axis of a source, the Bounds of an index check,
+        the Walk of an operation along lines.
     simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
     exact: compiled results are bit-equal to the evaluator's.
     ulps: how many units in the last place compiled float64 results may be from the evaluator's where both round

@@ -13,16 +13,19 @@ from dataclasses import dataclass
 
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Guard, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
+from .codegen.program import Assign, Gemm, Guard, LineCall, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
+from .codegen.program import Kernel as Loops
 from .codegen.show import show_extent
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: `kind` is `rows` or `product`, `space` its loops, `equations` its statements, `lines` the user's.
+    """One kernel: `kind` is `rows`, `product` or `lines` (a function called for each), `space` its loops.
+
+    `equations` are its statements, `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
-    multiplications and additions of products, and one per statement and element elsewhere.
+    multiplications and additions of products, and one per statement and element, or element of a line, elsewhere.
     """
 
     name: str
@@ -52,7 +55,7 @@ def kernels(plan: Plan) -> tuple[Kernel, ...]:
     return tuple(_kernel(step, plan.program, trips) for step, trips in _unrolled(plan.program.steps, 1))
 
 
-def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[RowKernel | Gemm, int]]:
+def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[Loops, int]]:
     """The kernels of the steps, and how often each runs."""
     for step in steps:
         if isinstance(step, Repeat):
@@ -83,7 +86,7 @@ def amount(count: float, unit: str) -> str:
     return f"{count:.{digits}f} {prefix}{unit}"
 
 
-def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
+def _kernel(step: Loops, program: Program, trips: int) -> Kernel:
     found, table = touches(step), program.table
     reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
     writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
@@ -91,7 +94,7 @@ def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
     space = (*step.batch, step.m, step.n) if isinstance(step, Gemm) else step.space
     return Kernel(
         step.name,
-        "product" if isinstance(step, Gemm) else "rows",
+        _KINDS[type(step)],
         ", ".join(map(show_extent, space)),
         tuple(_equations(step)),
         step.comment,
@@ -103,9 +106,14 @@ def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
     )
 
 
-def _equations(step: RowKernel | Gemm) -> list[str]:
-    """The scalar statements of a step that compute something."""
+_KINDS = {RowKernel: "rows", Gemm: "product", LineCall: "lines"}
+
+
+def _equations(step: Loops) -> list[str]:
+    """The scalar statements of a step that compute something, or the function it calls."""
     lines = []
+    if isinstance(step, LineCall):
+        lines.append(f"{step.function}({', '.join(line.access.buffer for line in step.lines)})")
     if isinstance(step, Gemm):
         terms = [f"{t.a.buffer} @ {t.b.buffer} over {show_extent(t.k)}" for t in step.terms]
         lines.append(f"{step.acc} = {' + '.join(terms)}")
@@ -117,13 +125,17 @@ def _equations(step: RowKernel | Gemm) -> list[str]:
     return lines
 
 
-def _statements(step: RowKernel | Gemm) -> list[Stmt]:
+def _statements(step: Loops) -> list[Stmt]:
     if isinstance(step, Gemm):
         return list(step.epilogue)
+    if isinstance(step, LineCall):
+        return []
     return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
 
 
-def _flops(step: RowKernel | Gemm) -> int:
+def _flops(step: Loops) -> int:
+    if isinstance(step, LineCall):
+        return math.prod(map(upper, step.space)) * max(upper(line.length) for line in step.lines)
     if isinstance(step, RowKernel):
         rows, size = math.prod(map(upper, step.space[:-1])), math.prod(map(upper, step.space))
         return sum(rows * _counted(phase.head) + size * _counted(phase.body) for phase in step.phases)

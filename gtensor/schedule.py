@@ -15,7 +15,7 @@ from .types import Shape, shape_size
 Level = Literal["element", "row", "after"]
 """Where in its group a value is known: per element of the loop, per row, or only when the loop is over."""
 
-GroupKind = Literal["row", "product", "assemble", "copy", "loop", "switch", "while"]
+GroupKind = Literal["row", "product", "assemble", "copy", "loop", "switch", "while", "along"]
 
 
 @dataclass(frozen=True)

@@ -251,14 +251,14 @@ def _view(k: Statements, eqn: Eqn) -> None:
 
 
 def _index(k: Statements, atom: Atom, size: int, axes: Sequence[int], node: int, phase: int) -> str:
-    """The variable of an index, counted from the front; per row where it does not move along it.
+    """The variable of an index, counted from the front; per row where it does not move along it, and there is one.
 
     It is checked in the first phase, before anything is written, and again where a later phase uses it.
     """
     location, memory = k.f.locate(atom), k.f.memory
     moving = {axis: memory.extent(s) for axis, s in zip(axes, location.strides, strict=True)}
     strides = positions(moving, len(k.kernel.space))
-    per_row = strides[-1] == 0 and k.group.kind == "row"
+    per_row = strides[-1] == 0 and k.group.kind == "row" and k.kernel.space[-1] != 0
     tag = atom.type.dtype.tag
 
     at, checked = 0, ""
@@ -300,8 +300,10 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
     assert eqn.prim.place is not None
     place = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
     out, memory = eqn.out, k.f.memory
+    op = eqn.prim.c["*"]
     source, buffer = k.f.locate(x), memory.buffer(out)
-    starts_at_zero = isinstance(source.base, Lit) and source.base.value == 0
+    neutral = cexpr.REDUCERS[op].initial(out.type.dtype.tag) == "0"
+    starts_at_zero = neutral and isinstance(source.base, Lit) and source.base.value == 0
     if not starts_at_zero:
         k.before.append(copy_step(k.f, memory.unique(f"k{k.index}_start"), out, source, x.type))
     phase = k.phase(eqn)
@@ -309,9 +311,9 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
     at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), phase)
     dense = [memory.extent(s) for s in dense_strides(out.type.shape)]
     moving = {axis: s for axis, s in zip(place.axes, dense, strict=True) if axis is not None}
-    k.kernel.accumulators.append(p.Accumulator(buffer, "sum", "identity" if starts_at_zero else "keep"))
+    k.kernel.accumulators.append(p.Accumulator(buffer, op, "identity" if starts_at_zero else "keep"))
     access = p.Access(buffer, positions(moving, len(k.kernel.space)), 0, ((at, dense[place.axis]),))
-    k.kernel.add(p.Accumulate(access, "sum", value, k.note(eqn)), False, phase)
+    k.kernel.add(p.Accumulate(access, op, value, k.note(eqn)), False, phase)
 
 
 def _overlap(k: Statements, eqn: Eqn) -> None:

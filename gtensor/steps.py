@@ -42,7 +42,7 @@ class Steps:
                 if isinstance(group.source.base, Var):
                     stored.add(group.source.base)
             for eqn in group.eqns:
-                if group.kind in ("assemble", "loop") or eqn.prim.kind in ("scatter", "overlap"):
+                if group.kind in ("assemble", "loop", "along") or eqn.prim.kind in ("scatter", "overlap"):
                     stored.update(eqn.outs)
                 for atom in eqn.ins:
                     if isinstance(atom, Var) and not self.inside(atom, index):

@@ -13,6 +13,7 @@ from gtensor import methods
 from gtensor.prim import FUNCTIONS
 
 OTHERWISE = {
+    "at": "x.at[key].set(values)",
     "backward": "loss.backward()",
     "gamma_density": "grad(gammainc)",
     "gelu_exact": "gelu(x)",
@@ -63,6 +64,7 @@ def test_aliases_are_the_same_function():
     assert gt.clamp is gt.clip
     assert gt.cat is gt.concatenate is gt.concat
     assert gt.power is gt.pow
+    assert gt.topk is gt.top_k
     assert gt.bool is gt.bool_
     assert (gt.degrees, gt.radians, gt.gammaln) == (gt.rad2deg, gt.deg2rad, gt.lgamma)
     assert (gt.fix, gt.rint) == (gt.trunc, gt.round)

@@ -51,9 +51,9 @@ def test_a_record_is_complete(prim):
     assert (prim.vjp is not None) or not any(s.grad for s in prim.samples)
     assert not (prim.zero and any(s.grad for s in prim.samples))
     assert (prim.strides is not None) == (prim.kind == "view")
-    if prim.kind in ("gather", "scatter", "assemble", "source"):
+    if prim.kind in ("gather", "scatter", "assemble", "source", "along"):
         assert prim.place is not None
-    if prim.kind == "reduce":
+    if prim.kind in ("reduce", "scatter"):
         assert prim.c["*"] in REDUCERS
     if prim.kind == "elementwise":
         assert all(prim.c_for(e.dtype) for e in TABLE if e.prim is prim)
@@ -234,6 +234,10 @@ def positions(indexing, space: tuple[int, ...], index: np.ndarray, big: np.ndarr
         yield at, tuple(chosen if a is None else at[a] for a in indexing.axes)
 
 
+FOLDS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "last": lambda old, new: new}
+"""How a scatter meets what is there, by the name of its reducer."""
+
+
 @kinds("gather", "scatter")
 def test_places_describe_the_indexing(entry):
     big, index, *values = operands(entry)
@@ -244,7 +248,7 @@ def test_places_describe_the_indexing(entry):
     space = values[0].shape if values else expected.shape
     for at, place in positions(indexing, space, index, big):
         if values:
-            found[place] += values[0][at]
+            found[place] = FOLDS[entry.prim.c["*"]](found[place], values[0][at])
         else:
             found[at] = big[place]
     np.testing.assert_allclose(found, expected, rtol=1e-6)

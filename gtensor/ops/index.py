@@ -1,4 +1,4 @@
-"""Indexed reads and writes: take, gather, scatter_add, index_add, checked indices, and `x[key]`.
+"""Indexed reads and sums: take, gather, scatter_add, index_add, checked indices.
 
 Negative indices count from the end. An index out of range raises IndexError: while tracing when it is
 constant, else from the call, before anything is written. Repeated indices accumulate in a fixed order.
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, IndexingError, ShapeError
+from ..errors import DTypeError, IndexingError, OptionError, ShapeError
 from ..prim import Bounds, Indexing, Input, Prim, Sample, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Dim, Type, bool_, int64, normalize_axis
-from .layout import slice_length
-from .records import batch_elementwise, batch_size, move_axis, same_type, uniform
+from ..types import Dim, Type, extent_bound, int64, normalize_axis
+from .arithmetic import maximum, minimum
+from .records import batch_along, batch_elementwise, batch_size, move_axis, same_type, uniform
 
 Array = np.ndarray[Any, Any]
 
@@ -155,7 +155,7 @@ register(
     Prim(
         "index_add", "scatter", _index_add_type, _index_add_array,
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("take", g, index, axis=axis)),
-        batch=_index_add_batch, place=lambda x, index, v, axis: _take_place(x, index, axis),
+        batch=_index_add_batch, c={"*": "sum"}, place=lambda x, index, v, axis: _take_place(x, index, axis),
         samples=(
             Sample((uniform(shape=(3, 4)), _INDEX, uniform(shape=(2, 2, 4))), {"axis": 0}, dtypes=("f", "i")),
             Sample((uniform(shape=(2, 3)), Input(values=[1, 1], dtype=int64), uniform(shape=(2, 2))), {"axis": 1}),
@@ -165,21 +165,42 @@ register(
 )  # fmt: skip
 
 
+def _wrap(index: Tensor, size: int) -> Tensor:
+    return apply("remainder", cast(index, int64), size)
+
+
+def _clip(index: Tensor, size: int) -> Tensor:
+    return minimum(maximum(cast(index, int64), 0), max(size - 1, 0))
+
+
+MODES = {"wrap": _wrap, "clip": _clip}
+"""What `take` makes of indices out of range, beside raising an error."""
+
+
 @public
-def take(x: Any, indices: Any, /, axis: int | None = None) -> Tensor:
+def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise") -> Tensor:
     """Elements of an axis at the given places: x[..., indices, ...]; of the flattened array without an axis.
 
-    Raises IndexError for an index out of range; negative indices count from the end.
+    mode: "raise" counts negative indices from the end and raises IndexError for an index out of range; "wrap"
+    starts again at either end; "clip" takes the nearest element, the first one for negative indices.
 
     >>> import gtensor as gt
     >>> take(gt.tensor([10.0, 20.0, 30.0]), [-1, 0], axis=0)
     Tensor([30., 10.], dtype=float32)
+    >>> take(gt.tensor([10.0, 20.0, 30.0]), [-2, 4], axis=0, mode="clip")
+    Tensor([10., 30.], dtype=float32)
     """
     tensor, index = as_tensor(x), as_tensor(indices)
     if axis is None:
         tensor, axis = apply("reshape", tensor, shape=(tensor.type.size,)), 0
     at = normalize_axis(axis, tensor.ndim)
-    return apply("take", tensor, require_constant_in_range(index, tensor.type.shape[at]), axis=at)
+    size = tensor.type.shape[at]
+    if mode != "raise":
+        if mode not in MODES:
+            raise OptionError(f"take: mode must be 'raise', 'wrap' or 'clip', not {mode!r}")
+        _require_integers(index.type)
+        index = MODES[mode](index, extent_bound(size))
+    return apply("take", tensor, require_constant_in_range(index, size), axis=at)
 
 
 def require_constant_in_range(index: Tensor, size: Any) -> Tensor:
@@ -205,12 +226,14 @@ def _along_type(x: Type, index: Type, axis: int) -> Type:
     return Type(index.shape, x.dtype)
 
 
-def _along_place(x: Type, index: Type, axis: int) -> Indexing:
+def along_place(x: Type, index: Type, axis: int) -> Indexing:
+    """How an index of the array's rank addresses it."""
     axes = tuple(None if i == axis else i for i in range(x.ndim))
     return Indexing(axes, tuple(range(x.ndim)), axis)
 
 
-def _scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
+def scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
+    """The type of an array into which values are written along an axis."""
     if values != _along_type(x, index, axis):
         raise ShapeError("the values must have the shape of the index and the dtype of the array")
     return Type(x.shape, x.dtype)
@@ -218,20 +241,15 @@ def _scatter_type(x: Type, index: Type, values: Type, axis: int) -> Type:
 
 def _scatter_array(x: Array, index: Array, values: Array, axis: int) -> Array:
     out = x.copy()
-    places: list[Array] = list(np.indices(index.shape, sparse=True))
-    places[axis] = wrapped(index, x.shape[axis])
-    at: Any = tuple(places)
-    np.add.at(out, at, values)
+    np.add.at(out, scatter_places(x, index, axis), values)
     return out
 
 
-def _along_batch(name: str) -> Any:
-    def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
-        size = batch_size(args, axes)
-        moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
-        return apply(name, *moved, axis=axis + 1), 0
-
-    return rule
+def scatter_places(x: Array, index: Array, axis: int) -> Any:
+    """The key of the elements that an index along an axis names."""
+    places: list[Array] = list(np.indices(index.shape, sparse=True))
+    places[axis] = wrapped(index, x.shape[axis])
+    return tuple(places)
 
 
 _ALONG = Input(values=[[2, 0, -1], [1, 1, 0]], dtype=int64)
@@ -242,7 +260,7 @@ register(
         "gather", "gather", _along_type,
         lambda x, index, axis: np.take_along_axis(x, wrapped(index, x.shape[axis]), axis),
         vjp=lambda g, y, x, index, axis: (lambda: apply("scatter_add", zeros(x.type), index, g, axis=axis), None),
-        batch=_along_batch("gather"), place=_along_place, exact=True,
+        batch=batch_along("gather"), place=along_place, exact=True,
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG), {"axis": 1}, dtypes=("f", "i", "u", "b")),
             Sample((uniform(shape=(3, 3)), _ROW), {"axis": 0}),
@@ -252,9 +270,9 @@ register(
 )  # fmt: skip
 register(
     Prim(
-        "scatter_add", "scatter", _scatter_type, _scatter_array,
+        "scatter_add", "scatter", scatter_type, _scatter_array,
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("gather", g, index, axis=axis)),
-        batch=_along_batch("scatter_add"), place=lambda x, index, v, axis: _along_place(x, index, axis),
+        batch=batch_along("scatter_add"), c={"*": "sum"}, place=lambda x, index, v, axis: along_place(x, index, axis),
         samples=(
             Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i")),
             Sample((uniform(shape=(3, 3)), _ROW, uniform(shape=(1, 3))), {"axis": 0}),
@@ -336,110 +354,3 @@ register(
         flops=0, doc="The indices themselves; an error if one lies outside [low, high) and is not `ignore`.",
     )
 )  # fmt: skip
-
-
-# ---- x[key] ----------------------------------------------------------------------------------------------
-
-
-@public
-def getitem(x: Any, key: Any, /) -> Tensor:
-    """x[key] for integers, slices, ellipsis, None, and one integer array, as in NumPy.
-
-    Raises IndexError for an integer out of range or too many of them, DTypeError for a boolean mask and
-    for two arrays.
-
-    >>> import gtensor as gt
-    >>> gt.arange(6).reshape(2, 3)[:, ::-2]
-    Tensor([[2, 0],
-            [5, 3]], dtype=int64)
-    """
-    tensor = as_tensor(x)
-    given = key if isinstance(key, tuple) else (key,)
-    start: list[Any] = []
-    stop: list[Any] = []
-    step: list[int] = []
-    flips: list[int] = []
-    shape: list[Any] = []
-    arrays: list[tuple[int, Tensor]] = []
-    for part in _full_key(given, tensor.ndim):
-        if part is None:
-            shape.append(1)
-            continue
-        if is_array := _is_array(part):
-            arrays.append((len(shape), _index(part)))
-        n = tensor.type.shape[len(start)]
-        first, last, stride, reverse = _bounds(slice(None) if is_array else part, n)
-        if reverse:
-            flips.append(len(start))
-        if is_array or isinstance(part, slice):
-            shape.append(n if isinstance(n, Dim) else slice_length(first, last, stride))
-        start.append(first)
-        stop.append(last)
-        step.append(stride)
-    out = apply("slice", tensor, start=tuple(start), stop=tuple(stop), step=tuple(step))
-    if flips:
-        out = apply("flip", out, axes=tuple(flips))
-    out = apply("reshape", out, shape=tuple(shape))
-    if len(arrays) > 1:
-        raise DTypeError("x[key] takes one integer array", hint="take along one axis after the other")
-    for at, index in arrays:
-        out = take(out, index, axis=at)
-        if _is_split(given):
-            order = range(at, at + index.ndim)
-            out = apply("transpose", out, axes=(*order, *(i for i in range(out.ndim) if i not in order)))
-    return out
-
-
-def _is_array(part: Any) -> bool:
-    if isinstance(part, Tensor):
-        return part.data is None or part.ndim > 0
-    return isinstance(part, (list, np.ndarray))
-
-
-def _index(part: Any) -> Tensor:
-    index = as_tensor(part)
-    if index.type.dtype == bool_:
-        raise DTypeError("x[key] does not take a boolean mask", hint="use gt.where, which keeps the shape")
-    return index
-
-
-def _is_split(key: tuple[Any, ...]) -> bool:
-    """Whether integers and arrays stand apart in a key: NumPy then puts the array's axes in front."""
-    places = [i for i, part in enumerate(key) if not (part is None or part is Ellipsis or isinstance(part, slice))]
-    return places[-1] - places[0] >= len(places)
-
-
-def _full_key(key: tuple[Any, ...], ndim: int) -> list[Any]:
-    """The key with its ellipsis spelled out, one entry per axis beside the new ones."""
-    used = sum(k is not None and k is not Ellipsis for k in key)
-    if used > ndim:
-        raise IndexingError(f"{used} indices for an array with {ndim} axes")
-    if sum(k is Ellipsis for k in key) > 1:
-        raise IndexingError("an index can have one ellipsis")
-    fill = [slice(None)] * (ndim - used)
-    at = next((i for i, k in enumerate(key) if k is Ellipsis), None)
-    if at is None:
-        return [*key, *fill]
-    return [*key[:at], *fill, *key[at + 1 :]]
-
-
-def _bounds(part: Any, n: Any) -> tuple[Any, Any, int, bool]:
-    """(start, stop, step, reversed) of an integer or a slice of an axis."""
-    if isinstance(part, slice):
-        if isinstance(n, Dim):
-            if (part.start, part.stop, part.step) not in ((None, None, None), (None, None, 1)):
-                raise ShapeError(f"the run-time axis {n} can only be taken whole")
-            return 0, n, 1, False
-        a, b, k = part.indices(n)
-        if k > 0:
-            return a, max(a, b), k, False
-        count = max(0, -((b - a) // -k)) if b < a else 0
-        return (a + (count - 1) * k, a + 1, -k, True) if count else (0, 0, 1, False)
-    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
-        raise DTypeError(f"an index is an integer, slice, ellipsis, None or integer array, not {part!r}")
-    if isinstance(n, Dim):
-        raise ShapeError(f"the run-time axis {n} can only be taken whole")
-    i = int(part.__index__())
-    if not -n <= i < n:
-        raise IndexingError(f"index {i} is out of range for an axis of {n}")
-    return i % n, i % n + 1, 1, False

@@ -76,6 +76,17 @@ def batch_elementwise(name: str) -> Callable[..., tuple[Tensor, int]]:
     return rule
 
 
+def batch_along(name: str) -> Callable[..., tuple[Tensor, int]]:
+    """The batch rule of an operation along the axis `axis` of operands of one rank: the batch axis goes in front."""
+
+    def rule(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -> tuple[Tensor, int]:
+        size = batch_size(args, axes)
+        moved = [move_axis(x, a, size, x.ndim - (a is not None)) for x, a in zip(args, axes, strict=True)]
+        return apply(name, *moved, axis=axis + 1), 0
+
+    return rule
+
+
 def elementwise(
     name: str,
     numpy: Callable[..., Any],
