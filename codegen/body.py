@@ -28,9 +28,9 @@ from .program import (
     Counter,
     Extent,
     Gemm,
+    Kernel,
     Load,
     Reduce,
-    RowKernel,
     Stmt,
     Store,
 )
@@ -94,11 +94,12 @@ class Body:
 
     `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
     it opens loops; `lanes` is set while statements are written for vectors, and `wide` once they were. `packs` says
-    that gt_pack.h is called; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it.
+    that gt_pack.h is called; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it;
+    `libraries` are further headers without their `.h`.
     """
 
     def __init__(
-        self, step: RowKernel | Gemm, signature: Signature, table: Mapping[str, Buffer], target: Target
+        self, step: Kernel, signature: Signature, table: Mapping[str, Buffer], target: Target
     ) -> None:
         self.step = step
         self.signature = signature
@@ -120,6 +121,7 @@ class Body:
         self.tiles: set[Tile] = set()
         self.choices: set[str] = set()
         self.rests: set[str] = set()
+        self.libraries: set[str] = set()
         self._note = ""
         self._inline: set[str] = set()
         self._stored: dict[str, Store] = {}

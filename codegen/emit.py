@@ -392,7 +392,12 @@ def _prelude(functions: Sequence[Function], target: Target) -> dict[str, Any]:
     )
     wide = any(tile.lanes > 1 for tile in tiles) or any(function.body.wide for function in functions)
     packs = any(function.body.packs for function in functions)
-    return {"vector_bytes": target.width if wide else 0, "tiles": families(tiles, choices, rests), "packs": packs}
+    return {
+        "vector_bytes": target.width if wide else 0,
+        "tiles": families(tiles, choices, rests),
+        "packs": packs,
+        "libraries": sorted({name for function in functions for name in function.body.libraries}),
+    }
 
 
 def _renderer() -> Callable[[str, Mapping[str, Any]], str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from . import gemm, nest, rows
+from . import gemm, nest, routine, rows
 from .body import Body
 from .ctext import Names, block_comment, call, extent, wrapped
 from .describe import shapes
 from .memory import Place, Plan
-from .program import Buffer, Dim, Extent, Gemm, Kernel, Reduce, RowKernel, kernels
+from .program import Buffer, Dim, Extent, Gemm, Kernel, Reduce, Routine, RowKernel, kernels
 from .signature import Signature, signature
 from .target import Target
 
@@ -144,12 +144,16 @@ def _is_plain_loop(kernel: RowKernel) -> bool:
 
 
 def _simplified(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Kernel:
+    if isinstance(step, Routine):
+        return step
     if isinstance(step, Gemm):
         return nest.gemm_statements(step, places.__getitem__)
     return nest.row_kernel(step, table, places.__getitem__)
 
 
 def _write(step: Kernel, own: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
+    if isinstance(step, Routine):
+        return routine.write(step, own, table, target)
     if isinstance(step, Gemm):
         return gemm.write(step, own, table, target)
     return rows.write(step, own, table, target)

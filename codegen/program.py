@@ -219,6 +219,34 @@ class Gemm:
 
 
 @dataclass(frozen=True)
+class Routine:
+    """A call of a C routine over whole matrices: `function` of `library.h` in templates/, one of each dtype.
+
+    It takes `sizes` (batch first), then the arrays of `reads`, of `writes` and the memory `scratch`, and is told
+    nothing else: each array is a whole buffer, in row-major order and of `dtype`. It writes all of `writes` and
+    allocates nothing. A `node` that is not negative says that it can fail, and which equation it belongs to.
+    `flops` is what it does, about.
+    """
+
+    name: str
+    library: str
+    function: str
+    dtype: str
+    sizes: tuple[Extent, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    scratch: str | None = None
+    node: int = -1
+    flops: int = 0
+    comment: tuple[str, ...] = ()
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """It has none."""
+        return ()
+
+
+@dataclass(frozen=True)
 class Repeat:
     """A loop: `steps` run `count` times (perhaps 0), one trip after another.
 
@@ -274,7 +302,7 @@ def rows(outer: Buffer, part: Buffer) -> Extent | None:
     return sizes[0] // sizes[1] if static and sizes[1] and sizes[0] % sizes[1] == 0 else None
 
 
-Kernel = RowKernel | Gemm
+Kernel = RowKernel | Gemm | Routine
 """What becomes a function of the C."""
 
 Step = Kernel | Repeat | Guard

@@ -26,6 +26,7 @@ from .program import (
     Kernel,
     Load,
     Reduce,
+    Routine,
     RowKernel,
     Stmt,
     Store,
@@ -62,7 +63,7 @@ def statements(step: Kernel) -> Iterator[Stmt]:
     """All statements of a step."""
     if isinstance(step, Gemm):
         yield from step.epilogue
-    else:
+    elif isinstance(step, RowKernel):
         for phase in step.phases:
             yield from phase.head
             yield from phase.body
@@ -81,6 +82,9 @@ def touched(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bo
             yield term.b.buffer, False
         for name in step.memory:
             yield name, True
+    if isinstance(step, Routine):
+        yield from ((name, False) for name in step.reads)
+        yield from ((name, True) for name in (*step.writes, *([step.scratch] if step.scratch else [])))
     for stmt in statements(step):
         if isinstance(stmt, Load):
             yield stmt.access.buffer, False
@@ -99,7 +103,7 @@ def _extents(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[Extent]:
         for term in step.terms:
             yield from (term.k, *term.a.strides, term.a.offset, *term.b.strides, term.b.offset)
     else:
-        yield from step.space
+        yield from step.sizes if isinstance(step, Routine) else step.space
     for stmt in statements(step):
         if isinstance(stmt, Load | Store | Accumulate):
             yield from (*stmt.access.strides, stmt.access.offset, *(stride for _, stride in stmt.access.index))
@@ -128,7 +132,7 @@ def signature(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Pl
         if const != ((place, ctype) in written)
     )
     dims = {e.index: e for e in _extents(step, table) if isinstance(e, Dim)}
-    fails = any(isinstance(stmt, Check) for stmt in statements(step))
+    fails = any(isinstance(stmt, Check) for stmt in statements(step)) or (isinstance(step, Routine) and step.node >= 0)
     blas = isinstance(step, Gemm) and step.route == "blas"
     where = {name: number for number, param in enumerate(params) for name in param.buffers}
     key = (
@@ -157,12 +161,16 @@ class _Key:
             shape = (step.dtype, step.batch, step.m, step.n, terms, step.route, memory)
             self._vars[step.acc] = 0
             body: Hashable = self._all(step.epilogue)
+        elif isinstance(step, Routine):
+            shape = (step.library, step.function, step.dtype, step.sizes, step.node)
+            arrays = (*step.reads, *step.writes, *([step.scratch] if step.scratch else []))
+            body = tuple(self._where[name] for name in arrays)
         else:
             shape = step.space
             body = tuple((self._all(phase.head), self._all(phase.body)) for phase in step.phases)
         return type(step).__name__, shape, body, tuple(self._accumulator(step, a.buffer) for a in step.accumulators)
 
-    def _accumulator(self, step: RowKernel | Gemm, buffer: str) -> Hashable:
+    def _accumulator(self, step: Kernel, buffer: str) -> Hashable:
         found = next(a for a in step.accumulators if a.buffer == buffer)
         wide = found.scratch and (self._table[found.scratch].dtype, self._where.get(found.scratch))
         held = self._table[buffer]

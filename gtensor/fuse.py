@@ -430,8 +430,15 @@ def _put_bodies(f: _Fuser, eqn: Eqn, kind: GroupKind, space: Shape, bodies: tupl
     f.put(eqn, at, "after")
 
 
+def _routine(f: _Fuser, eqn: Eqn) -> None:
+    operands = _in_memory(f, eqn.ins)
+    at = f.open("routine", eqn.out.type.shape, "a routine works on whole arrays")
+    f.groups[at].operands = tuple(operands)
+    f.put(eqn, at, "after")
+
+
 def _in_memory(f: _Fuser, atoms: Sequence[Atom]) -> list[Var]:
-    return [f.dense(a, "a loop or branch reads it from memory") for a in atoms]
+    return [f.dense(a, "a loop, branch or routine reads it from memory") for a in atoms]
 
 
 def _body(graph: Graph, operands: Sequence[Var], carries: int) -> Body:
@@ -519,4 +526,5 @@ _HANDLERS: dict[str, Callable[[_Fuser, Eqn], None]] = {
     "assemble": _assemble,
     "source": _source,
     "loop": _loop,
+    "routine": _routine,
 }

@@ -193,6 +193,29 @@ def _matrix_access(f: Steps, atom: Atom, transposed: bool, batch: int) -> p.Acce
     return p.Access(f.buffer(location.base), (*lead, *order), f.memory.extent(location.offset))
 
 
+def _routine(f: Steps, index: int, group: Group) -> None:
+    (eqn,), memory, name = group.eqns, f.memory, f.name(index, group)
+    assert eqn.prim.place is not None
+    calling = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
+    dtype = eqn.out.type.dtype.tag
+    scratch = memory.scratch(f"{name}_work", dtype, (calling.scratch,), "work") if calling.scratch else None
+    f.steps.append(
+        p.Routine(
+            name,
+            calling.library,
+            calling.function,
+            dtype,
+            tuple(map(memory.extent, calling.sizes)),
+            tuple(f.buffer(var) for var in group.operands),
+            (f.buffer(eqn.out),),
+            scratch,
+            f.numbers[eqn.out] if calling.fails else -1,
+            calling.flops,
+            f.comment(group),
+        )
+    )
+
+
 # ---- kernels that only move elements ---------------------------------------------------------------------
 
 
@@ -360,6 +383,7 @@ _GROUPS = {
     "loop": _loop,
     "while": _while,
     "switch": _switch,
+    "routine": _routine,
 }
 
 

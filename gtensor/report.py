@@ -13,13 +13,27 @@ from dataclasses import dataclass
 
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Guard, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
+from .codegen.program import (
+    Assign,
+    Extent,
+    Gemm,
+    Guard,
+    Program,
+    Reduce,
+    Repeat,
+    Routine,
+    RowKernel,
+    Step,
+    Stmt,
+    upper,
+)
+from .codegen.program import Kernel as Compiled
 from .codegen.show import show_extent
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: `kind` is `rows` or `product`, `space` its loops, `equations` its statements, `lines` the user's.
+    """One kernel: `kind` is `rows`, `product` or `routine`, `space` its loops, `equations` its statements, `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
     multiplications and additions of products, and one per statement and element elsewhere.
@@ -52,7 +66,7 @@ def kernels(plan: Plan) -> tuple[Kernel, ...]:
     return tuple(_kernel(step, plan.program, trips) for step, trips in _unrolled(plan.program.steps, 1))
 
 
-def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[RowKernel | Gemm, int]]:
+def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[Compiled, int]]:
     """The kernels of the steps, and how often each runs."""
     for step in steps:
         if isinstance(step, Repeat):
@@ -83,16 +97,15 @@ def amount(count: float, unit: str) -> str:
     return f"{count:.{digits}f} {prefix}{unit}"
 
 
-def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
+def _kernel(step: Compiled, program: Program, trips: int) -> Kernel:
     found, table = touches(step), program.table
     reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
     writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
     sizes = {name: nbytes(table[name].shape, table[name].dtype) for name in (*reads, *writes)}
-    space = (*step.batch, step.m, step.n) if isinstance(step, Gemm) else step.space
     return Kernel(
         step.name,
-        "product" if isinstance(step, Gemm) else "rows",
-        ", ".join(map(show_extent, space)),
+        _KINDS[type(step)],
+        ", ".join(map(show_extent, _space(step))),
         tuple(_equations(step)),
         step.comment,
         reads,
@@ -103,12 +116,24 @@ def _kernel(step: RowKernel | Gemm, program: Program, trips: int) -> Kernel:
     )
 
 
-def _equations(step: RowKernel | Gemm) -> list[str]:
+_KINDS: dict[type, str] = {RowKernel: "rows", Gemm: "product", Routine: "routine"}
+
+
+def _space(step: Compiled) -> Sequence[Extent]:
+    """The loops of a step; of a routine its sizes."""
+    if isinstance(step, Gemm):
+        return (*step.batch, step.m, step.n)
+    return step.sizes if isinstance(step, Routine) else step.space
+
+
+def _equations(step: Compiled) -> list[str]:
     """The scalar statements of a step that compute something."""
     lines = []
     if isinstance(step, Gemm):
         terms = [f"{t.a.buffer} @ {t.b.buffer} over {show_extent(t.k)}" for t in step.terms]
         lines.append(f"{step.acc} = {' + '.join(terms)}")
+    if isinstance(step, Routine):
+        lines.append(f"{', '.join(step.writes)} = {step.function}({', '.join(step.reads)})")
     for stmt in _statements(step):
         if isinstance(stmt, Assign):
             lines.append(f"{stmt.var} = {stmt.expr.text()}")
@@ -117,13 +142,17 @@ def _equations(step: RowKernel | Gemm) -> list[str]:
     return lines
 
 
-def _statements(step: RowKernel | Gemm) -> list[Stmt]:
+def _statements(step: Compiled) -> list[Stmt]:
     if isinstance(step, Gemm):
         return list(step.epilogue)
+    if isinstance(step, Routine):
+        return []
     return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
 
 
-def _flops(step: RowKernel | Gemm) -> int:
+def _flops(step: Compiled) -> int:
+    if isinstance(step, Routine):
+        return step.flops
     if isinstance(step, RowKernel):
         rows, size = math.prod(map(upper, step.space[:-1])), math.prod(map(upper, step.space))
         return sum(rows * _counted(phase.head) + size * _counted(phase.body) for phase in step.phases)

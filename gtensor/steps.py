@@ -41,8 +41,9 @@ class Steps:
                 stored.add(group.target)
                 if isinstance(group.source.base, Var):
                     stored.add(group.source.base)
+            stored.update(group.operands)
             for eqn in group.eqns:
-                if group.kind in ("assemble", "loop") or eqn.prim.kind == "scatter":
+                if group.kind in ("assemble", "loop", "routine") or eqn.prim.kind == "scatter":
                     stored.update(eqn.outs)
                 for atom in eqn.ins:
                     if isinstance(atom, Var) and not self.inside(atom, index):

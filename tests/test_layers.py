@@ -27,14 +27,14 @@ LAYERS = {
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles codegen.blocking
              codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi codegen._abi
              codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache codegen.artefact
-             codegen.trampoline codegen.library codegen.functions""",
+             codegen.trampoline codegen.library codegen.functions codegen.routine""",
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
     "L2": "tensor methods reach trace pullback grad batch interp show check gradcheck explain",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
-             ops.backscan ops.scan ops.control ops.linalg""",
+             ops.backscan ops.scan ops.control ops.linalg ops.factors""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
              nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
