@@ -27,7 +27,6 @@ from .program import (
     Check,
     Counter,
     Extent,
-    Gemm,
     Kernel,
     Load,
     Reduce,
@@ -98,9 +97,7 @@ class Body:
     `libraries` are further headers without their `.h`.
     """
 
-    def __init__(
-        self, step: Kernel, signature: Signature, table: Mapping[str, Buffer], target: Target
-    ) -> None:
+    def __init__(self, step: Kernel, signature: Signature, table: Mapping[str, Buffer], target: Target) -> None:
         self.step = step
         self.signature = signature
         self.table = table

@@ -9,7 +9,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import errors, nn, optim, random
+from . import errors, linalg, nn, optim, random
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
 from .explain import explain_grad
@@ -243,6 +243,7 @@ __all__ = [
     "leaky_relu",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log1p",

@@ -198,7 +198,8 @@ def _routine(f: Steps, index: int, group: Group) -> None:
     assert eqn.prim.place is not None
     calling = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
     dtype = eqn.out.type.dtype.tag
-    scratch = memory.scratch(f"{name}_work", dtype, (calling.scratch,), "work") if calling.scratch else None
+    work = calling.scratch
+    scratch = None if work is None else memory.scratch(f"{name}_work", dtype, (max(work, 1),), "work")
     f.steps.append(
         p.Routine(
             name,

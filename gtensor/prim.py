@@ -111,14 +111,14 @@ class Placement:
 class Calling:
     """The routine that a record calls: `function` of the header `library` in templates/, one of each dtype of floats.
 
-    It is given `sizes` (the batch first), the operands, the result, and `scratch` elements of memory if there are
-    any. `fails` says what is wrong with a matrix that has no answer; it is empty where all have one.
+    It is given `sizes` (the batch first), the operands, the result, and memory for `scratch` elements unless
+    that is None. `fails` says what is wrong with a matrix that has no answer; it is empty where all have one.
     """
 
     library: str
     function: str
     sizes: tuple[Any, ...]
-    scratch: int
+    scratch: int | None
     flops: int
     fails: str = ""
 

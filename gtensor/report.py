@@ -33,7 +33,8 @@ from .codegen.show import show_extent
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: `kind` is `rows`, `product` or `routine`, `space` its loops, `equations` its statements, `lines` the user's.
+    """One kernel: `kind` is `rows`, `product` or `routine`, `space` its loops (or sizes), `equations` its statements,
+    `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
     multiplications and additions of products, and one per statement and element elsewhere.

@@ -39,7 +39,8 @@ LAYERS = {
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist passes.dce
              nn.activations nn.attention nn.normalization nn.functions nn.losses nn.divergences nn.cells nn.layers
              optim optim.optimizer optim.descent optim.adaptive optim.schedules optim.averaging optim.chaining
-             optim.accumulation optim.grouping nn.initializers quantile random""",
+             optim.accumulation optim.grouping nn.initializers quantile random linalg linalg.factors linalg.norms
+             linalg.products linalg.systems""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
              cli demo doctor""",

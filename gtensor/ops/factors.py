@@ -29,6 +29,7 @@ from .linalg import (
     folded,
     identity_like,
     marked,
+    matrix_sizes,
     product,
     regular,
     routine,
@@ -47,7 +48,7 @@ _NO_END = "has no eigenvalues that iteration would find"
 def _tall(a: Type) -> tuple[int, int]:
     """The sizes of matrices that are not wider than tall."""
     check_matrices(a)
-    m, n = map(extent_bound, a.shape[-2:])
+    m, n = matrix_sizes(a)
     if m < n:
         raise ShapeError(f"needs at least as many rows as columns, not {a}")
     return m, n
@@ -95,7 +96,7 @@ def _qr_array(a: Array) -> Array:
 
 def _qr_vjp(g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
     """With M = R G_R' - G_Q' Q and its lower triangle mirrored: (G_Q + Q M) R'^-1."""
-    m = a.type.shape[-2]
+    m, _ = matrix_sizes(a.type)
     q, r, gq, gr = y[..., :m, :], y[..., m:, :], g[..., :m, :], triangle(g[..., m:, :], lower=False)
     middle = subtract(product(r, gr, tb=True), product(gq, q, ta=True))
     mirrored = add(triangle(middle), turned(triangle(middle, diagonal=False)))
@@ -104,7 +105,7 @@ def _qr_vjp(g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
 
 
 def _qr_place(a: Type) -> Calling:
-    m, n = map(extent_bound, a.shape[-2:])
+    m, n = matrix_sizes(a)
     return Calling("gt_orthogonal", "gt_qr", (stack_size(a), m, n), m * n + n + m, 4 * m * n * n)
 
 
@@ -126,7 +127,7 @@ def _basis_array(a: Array) -> Array:
 
 
 def _basis_place(a: Type) -> Calling:
-    m, n = map(extent_bound, a.shape[-2:])
+    m, n = matrix_sizes(a)
     return Calling("gt_orthogonal", "gt_qr_basis", (stack_size(a), m, n), m * n + n + m, 4 * m * m * n)
 
 
@@ -192,21 +193,21 @@ def _svd_array(a: Array) -> Array:
 def _svd_vjp(g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
     """With P = F * (U' G_U), Q = F * (V' G_V), F_ij = 1 / (s_j^2 - s_i^2), each added to its transposed:
     U (P S + S Q + diag(g_s)) V' + (1 - U U') G_U S^-1 V'."""
-    m = a.type.shape[-2]
+    m, n = matrix_sizes(a.type)
     u, s, v, gu, gs, gv = (part for x in (y, g) for part in (x[..., :m, :], x[..., m, :], x[..., m + 1 :, :]))
     gaps = _gaps(s, sums=True)
-    of_u, ug = multiply(gaps, product(u, gu, ta=True)), product(u, gu, ta=True)
-    of_v = multiply(gaps, product(v, gv, tb=True))
+    turn = product(u, gu, ta=True)
+    of_u, of_v = multiply(gaps, turn), multiply(gaps, product(v, gv, tb=True))
     sides = add(_scaled(add(of_u, turned(of_u)), s), turned(_scaled(add(of_v, turned(of_v)), s)))
     inner = add(sides, _scaled(identity_like(v), gs))
-    if m == a.type.shape[-1]:
+    if m == n:
         return (product(product(u, inner), v),)
-    outside = _scaled(subtract(gu, product(u, ug)), _reciprocal(s))
+    outside = _scaled(subtract(gu, product(u, turn)), _reciprocal(s))
     return (product(add(product(u, inner), outside), v),)
 
 
 def _svd_place(a: Type) -> Calling:
-    m, n = map(extent_bound, a.shape[-2:])
+    m, n = matrix_sizes(a)
     work = m * n + n * n + n + m
     return Calling("gt_orthogonal", "gt_svd", (stack_size(a), m, n), work, 4 * m * n * n + 40 * n**3)
 
@@ -255,8 +256,8 @@ def _pinv_vjp(g: Tensor, y: Tensor, a: Tensor, cutoff: Tensor) -> Sequence[Any]:
 
 def _pinv_place(a: Type, cutoff: Type) -> Calling:
     inner = _svd_place(a)
-    m, n = map(extent_bound, a.shape[-2:])
-    work = inner.scratch + (m + 1 + n) * n
+    m, n = matrix_sizes(a)
+    work = (inner.scratch or 0) + (m + 1 + n) * n
     return Calling("gt_orthogonal", "gt_pinv", inner.sizes, work, inner.flops + 2 * m * n * n)
 
 

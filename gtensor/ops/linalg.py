@@ -44,6 +44,12 @@ def check_matrices(*types: Type, square: bool = False) -> tuple[Any, ...]:
     return types[0].shape[:-2]
 
 
+def matrix_sizes(x: Type) -> tuple[int, int]:
+    """The rows and columns of the matrices."""
+    rows, columns = map(extent_bound, x.shape[-2:])
+    return rows, columns
+
+
 def stack_size(x: Type) -> Any:
     """How many matrices there are."""
     return shape_size(x.shape[:-2])
@@ -65,7 +71,7 @@ def routine(
 
 def finite(a: Array) -> tuple[Array, Array]:
     """The matrices, those that are not finite replaced by ones that every routine can take, and which those are."""
-    bad = ~np.isfinite(a).all((-2, -1))
+    bad: Array = np.asarray(~np.isfinite(a).all((-2, -1)))
     usual = np.eye(a.shape[-2], a.shape[-1], dtype=a.dtype)
     return np.ascontiguousarray(np.where(bad[..., None, None], usual, a)), bad
 
@@ -119,8 +125,8 @@ def halved(a: Tensor) -> Tensor:
 
 def identity_like(a: Tensor, dtype: Any = None) -> Tensor:
     """The identity for each matrix of a."""
-    shape = a.type.shape
-    return broadcast_to(eye(int(shape[-2]), int(shape[-1]), dtype=dtype or a.type.dtype), shape)
+    rows, columns = matrix_sizes(a.type)
+    return broadcast_to(eye(rows, columns, dtype=dtype or a.type.dtype), a.type.shape)
 
 
 def column(x: Tensor) -> Tensor:
@@ -174,7 +180,7 @@ def _cholesky_vjp(g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:
 
 def _cholesky_place(a: Type) -> Calling:
     n = extent_bound(a.shape[-1])
-    return Calling("gt_solve", "gt_cholesky", (stack_size(a), n), 0, n**3 // 3, _INDEFINITE)
+    return Calling("gt_solve", "gt_cholesky", (stack_size(a), n), None, n**3 // 3, _INDEFINITE)
 
 
 routine(
@@ -224,7 +230,7 @@ def _triangular_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool, uni
 def _triangular_place(a: Type, b: Type, lower: bool, unit: bool) -> Calling:
     n, cols = map(extent_bound, b.shape[-2:])
     sizes = (stack_size(a), n, cols, int(lower), int(unit))
-    return Calling("gt_solve", "gt_triangular_solve", sizes, 0, n * n * cols, "" if unit else _SINGULAR)
+    return Calling("gt_solve", "gt_triangular_solve", sizes, None, n * n * cols, "" if unit else _SINGULAR)
 
 
 routine(
