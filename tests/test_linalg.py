@@ -1,7 +1,7 @@
 """gt.linalg against numpy.linalg and scipy.linalg in float64, eager, traced and compiled.
 
-Values and shapes on stacks, wide, tall, empty and 1 x 1 matrices; what has no answer; what is not finite; derivatives of
-both orders against differences; batches against a loop. The records behind these functions are also held against
+Values and shapes on stacks, wide, tall, empty and 1 x 1 matrices; what has no answer; what is not finite; derivatives
+of both orders against differences; batches against a loop. The records behind these functions are also held against
 their rules in test_ops.py and test_compiled_ops.py.
 """
 
@@ -12,8 +12,12 @@ import pytest
 import scipy.linalg
 
 import gtensor as gt
-from gtensor import tree
+from gtensor import ir, tree
+from gtensor.codegen import build
+from gtensor.codegen.options import Options
+from gtensor.config import get
 from gtensor.errors import GradError, MatrixError, OptionError, ShapeError
+from tests import lowered
 from tests.values import close
 from tests.ways import agreed, compiled, eager
 
@@ -58,12 +62,12 @@ def test_what_numpy_gives_for_squares(shape):
             la.inv(a),
             la.det(a),
             *la.slogdet(a),
-            la.eigvalsh(a + la.matrix_transpose(a)),
+            la.eigvalsh(a),
         )
 
     found = agreed(every, a, p, b, rtol=1e-9, atol=1e-10)
     wanted = [np.linalg.cholesky(p), np.linalg.solve(a, b), np.linalg.inv(a), np.linalg.det(a), *np.linalg.slogdet(a)]
-    wanted.append(np.linalg.eigvalsh(a + mT(a)))
+    wanted.append(np.linalg.eigvalsh((a + mT(a)) / 2))
     for got, right in zip(found, wanted, strict=True):
         close(got, right, rtol=1e-9, atol=1e-10)
 
@@ -113,17 +117,21 @@ def test_pseudo_inverse_rank_and_norms(shape):
 
 
 @pytest.mark.parametrize("lower", [False, True])
-@pytest.mark.parametrize("trans", [0, 1, "N", "T"])
 @pytest.mark.parametrize("unit", [False, True])
-def test_triangular_systems_read_one_triangle(lower, trans, unit):
+def test_triangular_systems_read_one_triangle(lower, unit):
     a, b = normal(4, 4) + 3 * np.eye(4), normal(4, 2, seed=1)
-    options = {"trans": trans, "lower": lower, "unit_diagonal": unit}
     spoiled = np.where(np.tril(np.ones((4, 4)), 0 if lower else -1) == lower, a, np.nan)
     if unit:
         np.fill_diagonal(spoiled, np.nan)
-    for right in (b, b[:, 0]):
-        found = agreed(lambda a, b: la.solve_triangular(a, b, **options), spoiled, right, rtol=1e-12)
-        close(found, scipy.linalg.solve_triangular(a, right, **options), rtol=1e-11)
+    ways = [{"trans": trans, "lower": lower, "unit_diagonal": unit} for trans in (0, 1, "N", "T")]
+
+    def every(a, b):
+        return [la.solve_triangular(a, right, **options) for options in ways for right in (b, b[:, 0])]
+
+    found = agreed(every, spoiled, b, rtol=1e-12)
+    wanted = [scipy.linalg.solve_triangular(a, right, **options) for options in ways for right in (b, b[:, 0])]
+    for got, right in zip(found, wanted, strict=True):
+        close(got, right, rtol=1e-11)
 
 
 def test_leading_axes_broadcast_and_dtypes_meet():
@@ -158,27 +166,33 @@ def test_errors_grow_as_they_may(n, dtype):
 
 def test_rank_deficient_equal_and_zero_values():
     """Bases are completed where singular values are 0, whatever the order of rows and columns."""
-    outer = np.outer(np.arange(1.0, 7), np.arange(1.0, 5))
-    for a in (outer, outer.T, np.zeros((4, 3)), np.eye(5), np.ones((3, 3)), np.diag([0.0, 2, 0, 2])):
-        u, s, v = compiled(lambda a: la.svd(a, full_matrices=False), a)
-        close(u * s @ v, a, atol=1e-13)
-        close(u.T @ u, np.eye(len(s)), atol=1e-13)
-        close(v @ v.T, np.eye(len(s)), atol=1e-13)
-        close(s, np.linalg.svd(a)[1], atol=1e-13)
+
+    def every(a):
+        return la.svd(a, full_matrices=False), la.eigh(a @ a.T), la.matrix_rank(a), la.pinv(a)
+
+    outer = np.outer(np.arange(1.0, 6), np.arange(1.0, 6))
+    for a in (outer, np.zeros((5, 5)), np.eye(5), np.ones((5, 5)), np.diag([0.0, 2, 0, 2, 1])):
         for way in (eager, compiled):
-            assert way(la.matrix_rank, a) == np.linalg.matrix_rank(a)
-            close(way(la.pinv, a), np.linalg.pinv(a), atol=1e-13)
-        w, v = compiled(la.eigh, a @ a.T)
-        close(v * w @ v.T, a @ a.T, rtol=1e-12, atol=1e-12)
-        close(v.T @ v, np.eye(len(w)), atol=1e-13)
+            (u, s, vh), (w, v), rank, inverse = way(every, a)
+            close(u * s @ vh, a, atol=1e-13)
+            close(s, np.linalg.svd(a)[1], atol=1e-13)
+            close(v * w @ v.T, a @ a.T, rtol=1e-12, atol=1e-12)
+            for q in (u, vh, v):
+                close(q.T @ q, np.eye(5), atol=1e-13)
+            assert rank == np.linalg.matrix_rank(a)
+            close(inverse, np.linalg.pinv(a), atol=1e-13)
+    for a in (outer[:, :2], np.zeros((4, 2))):
+        u, s, vh = compiled(la.svd, a)
+        close(u[:, :2] * s @ vh, a, atol=1e-13)
+        close(u.T @ u, np.eye(len(u)), atol=1e-13)
 
 
 def test_tiny_and_huge_elements_neither_vanish_nor_overflow():
     a = normal(4, 4)
     for scale in (1e-200, 1e200):
-        for fn, wanted in ((la.svdvals, np.linalg.svd(a)[1]), (la.eigvalsh, np.linalg.eigvalsh((a + a.T) / 2))):
-            close(compiled(fn, a * scale) / scale, wanted, rtol=1e-12)
-        q, r = compiled(la.qr, a * scale)
+        s, w, (q, r) = compiled(lambda a: (la.svdvals(a), la.eigvalsh(a), la.qr(a)), a * scale)
+        close(s / scale, np.linalg.svd(a)[1], rtol=1e-12)
+        close(w / scale, np.linalg.eigvalsh((a + a.T) / 2), rtol=1e-12)
         close(q @ r / scale, a, rtol=1e-12)
 
 
@@ -206,7 +220,7 @@ def test_a_matrix_without_an_answer_is_an_error_in_every_way(name):
         with pytest.raises(MatrixError, match=message) as caught:
             way(fn, a)
         assert isinstance(caught.value, np.linalg.LinAlgError)
-        assert "test_linalg.py" in str(caught.value)
+        assert caught.value.sources and str(caught.value).startswith(caught.value.operation)
 
 
 def test_a_failing_call_leaves_donated_memory_as_it_was():
@@ -248,11 +262,8 @@ def test_what_is_not_finite_gives_nan_and_spoils_no_other_matrix(name, value):
     fn = (lambda a: la.norm(a, axis=(1, 2))) if name == "norm" else ON_SQUARES[name]
     for leaf in tree.flatten(agreed(fn, a))[0]:
         assert np.isfinite(leaf[[0, 2]]).all()
-        assert (
-            np.isinf(leaf[1])
-            if name == "norm" and value != value - 0 * value and np.isinf(value)
-            else np.isnan(leaf[1]).all()
-        )
+        norm_of_infinity = name == "norm" and np.isinf(value)
+        np.testing.assert_array_equal(leaf[1], np.full_like(leaf[1], np.inf if norm_of_infinity else np.nan))
 
 
 def test_a_right_side_that_is_not_finite_spoils_its_column():
@@ -328,7 +339,17 @@ def test_compiled_derivatives_are_the_evaluated_ones(name):
     def loss(a):
         return sum(gt.sum(gt.sin(part)) for part in tree.flatten(fn(a))[0])
 
-    agreed(lambda a: (gt.grad(loss)(a), gt.hvp(loss, (a,), (gt.ones_like(a),))), a, rtol=1e-7, atol=1e-8)
+    agreed(gt.grad(loss), a, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["cholesky", "solve", "det", "eigh", "svd wide"])
+def test_compiled_second_derivatives_are_the_evaluated_ones(name):
+    fn, a = DIFFERENTIATED[name]
+
+    def slope(a):
+        return gt.sum(gt.grad(lambda a: sum(gt.sum(gt.sin(part)) for part in tree.flatten(fn(a))[0]))(a) ** 2)
+
+    agreed(gt.grad(slope), a, rtol=1e-7, atol=1e-8)
 
 
 def test_gradients_of_symmetric_operands_are_symmetric():
@@ -346,18 +367,21 @@ def test_equal_values_have_finite_and_right_derivatives():
         w, v = la.eigh(a)
         return gt.sum((v * gt.sqrt(w)) @ la.matrix_transpose(v) * normal(3, 3))
 
-    w = symmetric(3, 3)
     close(gt.grad(lambda a: gt.sum(la.eigvalsh(a)))(a), np.eye(3), atol=1e-14)
     close(gt.grad(lambda a: gt.sum(la.svdvals(a)))(np.eye(3)), np.eye(3), atol=1e-14)
     close(gt.grad(lambda a: la.matrix_norm(a, ord="nuc"))(np.zeros((2, 2))), np.eye(2), atol=1e-14)
     assert np.isfinite(gt.grad(root)(a).numpy()).all()
-    step = 1e-5
-    rank_one = np.outer([1.0, 2, 2], [2.0, 1])
-    for fn, at in ((lambda a: gt.sum(la.pinv(a) * 3), rank_one),):
-        along = np.outer([1.0, 0, 1], [2.0, 1])  # keeps the rank
-        slope = (fn(gt.tensor(at + step * along)).item() - fn(gt.tensor(at - step * along)).item()) / (2 * step)
-        close(gt.sum(gt.grad(fn)(at) * along), slope, rtol=1e-7)
-    assert w.shape == (3, 3)
+
+
+def test_the_pseudo_inverse_has_a_derivative_at_lower_rank():
+    at, along = np.outer([1.0, 2, 2], [2.0, 1]), np.outer([1.0, 0, 1], [2.0, 1])  # along keeps the rank
+    weights, step = normal(2, 3), 1e-4
+
+    def fn(a):
+        return gt.sum(la.pinv(a, rtol=1e-10) * weights)
+
+    slope = (fn(at + step * along).item() - fn(at - step * along).item()) / (2 * step)
+    close(gt.sum(gt.grad(fn)(at) * along), slope, rtol=1e-7)
 
 
 def test_norms_at_zero_have_gradient_zero():
@@ -376,41 +400,51 @@ def test_what_has_no_derivative_says_so():
 # ---- norms, powers, parts ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ord", [0, 1, 2, 3, 0.5, -1, -2.5, np.inf, -np.inf])
+VECTOR_ORDS = (0, 1, 2, 3, 0.5, -1, -2.5, np.inf, -np.inf)
+MATRIX_ORDS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+
+
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_vector_norms(ord, keepdims):
+def test_vector_norms(keepdims):
     x = normal(3, 4)
     x[0, 1] = 0
-    for axis in (0, -1):
-        found = agreed(lambda x, axis=axis: la.norm(x, ord, axis, keepdims), x, rtol=1e-12)
-        with np.errstate(divide="ignore"):
-            close(found, np.linalg.norm(x, ord, axis, keepdims), rtol=1e-12)
-    flat = agreed(lambda x: la.vector_norm(x, axis=(0, 1), ord=ord, keepdims=keepdims), x, rtol=1e-12)
+    ways = [(ord, axis) for ord in VECTOR_ORDS for axis in (0, -1)]
+
+    def every(x):
+        along = [la.norm(x, ord, axis, keepdims) for ord, axis in ways]
+        return along, [la.vector_norm(x, axis=(0, 1), ord=ord, keepdims=keepdims) for ord in VECTOR_ORDS]
+
+    along, whole = agreed(every, x, rtol=1e-12)
     with np.errstate(divide="ignore"):
-        close(flat, np.linalg.vector_norm(x, ord=ord, keepdims=keepdims), rtol=1e-12)
+        for got, (ord, axis) in zip(along, ways, strict=True):
+            close(got, np.linalg.norm(x, ord, axis, keepdims), rtol=1e-12)
+        for got, ord in zip(whole, VECTOR_ORDS, strict=True):
+            close(got, np.linalg.norm(x.ravel(), ord).reshape((1, 1) if keepdims else ()), rtol=1e-12)
 
 
-@pytest.mark.parametrize("ord", [None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf])
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_matrix_norms(ord, keepdims):
+def test_matrix_norms(keepdims):
     x = normal(3, 4, 2)
-    for axis in ((0, 1), (2, 0), (-1, -2)):
-        found = agreed(lambda x, axis=axis: la.norm(x, ord, axis, keepdims), x, rtol=1e-12)
-        close(found, np.linalg.norm(x, ord, axis, keepdims), rtol=1e-12)
-    close(agreed(lambda x: la.norm(x[0], ord, keepdims=keepdims), x), np.linalg.norm(x[0], ord, keepdims=keepdims))
-    if ord is not None:
-        close(la.matrix_norm(x, ord=ord, keepdims=keepdims), np.linalg.matrix_norm(x, ord=ord, keepdims=keepdims))
+    ways = [(ord, axis) for ord in MATRIX_ORDS for axis in ((0, 1), (2, 0), (-1, -2))]
+    found = agreed(lambda x: [la.norm(x, ord, axis, keepdims) for ord, axis in ways], x, rtol=1e-12)
+    for got, (ord, axis) in zip(found, ways, strict=True):
+        close(got, np.linalg.norm(x, ord, axis, keepdims), rtol=1e-12)
+    for ord in MATRIX_ORDS:
+        wanted = np.linalg.norm(x, ord, (-2, -1), keepdims)
+        close(la.matrix_norm(x, ord=ord, keepdims=keepdims), wanted, rtol=1e-12)
+        close(la.norm(x[0], ord, keepdims=keepdims), wanted[0], rtol=1e-12)
 
 
 def test_norms_of_special_values():
-    for x in ([np.nan, 1.0], [np.inf, 1.0], [0.0, 0.0], [-0.0], [1e-300, 1e-300]):
-        for ord in (0, 1, 2, 3, -1, np.inf, -np.inf):
+    ords = (0, 1, 2, 3, -1, np.inf, -np.inf)
+    for x in ([np.nan, 1.0], [np.inf, 1.0], [0.0, 0.0], [-0.0, 2.0], [1e-300, 1e-300]):
+        found = agreed(lambda x: [la.vector_norm(x, ord=ord) for ord in ords], np.array(x))
+        for got, ord in zip(found, ords, strict=True):
             with np.errstate(all="ignore"):
                 wanted = np.linalg.norm(np.array(x), ord)
-            found = agreed(lambda x, ord=ord: la.vector_norm(x, ord=ord), np.array(x))
             if x[0] == 1e-300 and ord == 3:
                 wanted = 2 ** (1 / 3) * 1e-300  # where NumPy's powers vanish
-            close(found, wanted, rtol=1e-12)
+            close(got, wanted, rtol=1e-12)
     assert la.vector_norm(np.zeros(0)).item() == la.vector_norm(np.zeros(0), ord=3).item() == 0
     with pytest.raises(ShapeError):
         la.norm(normal(2, 2, 2), "fro")
@@ -423,10 +457,11 @@ def test_norms_of_special_values():
         la.matrix_norm(np.eye(2), ord=3)
 
 
-@pytest.mark.parametrize("n", [-3, -1, 0, 1, 2, 5, 8])
-def test_matrix_power(n):
-    a = spread(2, 3, 3)
-    close(agreed(lambda a: la.matrix_power(a, n), a, rtol=1e-9), np.linalg.matrix_power(a, n), rtol=1e-9)
+def test_matrix_power():
+    a, powers = spread(2, 3, 3), (-3, -1, 0, 1, 2, 5, 8)
+    found = agreed(lambda a: [la.matrix_power(a, n) for n in powers], a, rtol=1e-9)
+    for got, n in zip(found, powers, strict=True):
+        close(got, np.linalg.matrix_power(a, n), rtol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 30.0, 1000.0])
@@ -441,9 +476,10 @@ def test_expm(scale):
 
 
 def test_cond():
-    a = spread(2, 3, 3)
-    for p in (None, 2, -2, 1, np.inf, "fro"):
-        close(agreed(lambda a, p=p: la.cond(a, p), a), np.linalg.cond(a, p), rtol=1e-9)
+    a, ways = spread(2, 3, 3), (None, 2, -2, 1, np.inf, "fro")
+    found = agreed(lambda a: [la.cond(a, p) for p in ways], a)
+    for got, p in zip(found, ways, strict=True):
+        close(got, np.linalg.cond(a, p), rtol=1e-9)
 
 
 def test_lstsq():
@@ -464,12 +500,13 @@ def test_cross_diagonal_and_trace():
     close(agreed(lambda a, b: la.cross(a, b, axis=-2), a, b), np.cross(a, b[None], axis=-2), rtol=1e-14)
     with pytest.raises(ShapeError):
         la.cross(np.ones(2), np.ones(2))
+    offsets = (-4, -1, 0, 1, 3, 9)
     for shape in ((3, 4), (2, 4, 3), (0, 3), (2, 1, 1)):
         x = normal(*shape)
-        for offset in (-4, -1, 0, 1, 3, 9):
-            found = agreed(lambda x, k=offset: (la.diagonal(x, offset=k), la.trace(x, offset=k)), x)
-            close(found[0], np.diagonal(x, offset, -2, -1))
-            close(found[1], np.trace(x, offset, -2, -1), rtol=1e-12)
+        found = agreed(lambda x: [(la.diagonal(x, offset=k), la.trace(x, offset=k)) for k in offsets], x)
+        for (line, total), k in zip(found, offsets, strict=True):
+            close(line, np.diagonal(x, k, -2, -1))
+            close(total, np.trace(x, k, -2, -1), rtol=1e-12)
     assert la.trace(np.ones((2, 2), np.uint8)).dtype == gt.int64
     assert la.trace(np.ones((2, 2), np.float32), dtype=gt.float64).dtype == gt.float64
 
@@ -503,7 +540,7 @@ def test_a_run_time_batch_runs_through():
         for got, right in zip(made(a, b), (np.linalg.solve(a, b), np.linalg.det(a), np.linalg.svd(a)[1]), strict=True):
             close(got, right, rtol=1e-9)
     with pytest.raises(ShapeError, match="constant sizes"):
-        gt.trace(la.inv, gt.spec((2, "N", "N"), max={"N": 4}))
+        gt.trace(la.svdvals, gt.spec(("N", 3), max={"N": 4}))
 
 
 def test_inside_a_scan_and_its_derivative():
@@ -527,12 +564,12 @@ def test_the_portable_variant_computes_the_same():
     a = definite(4, 4)
 
     def every(a):
-        return la.cholesky(a), la.inv(a), la.eigh(a), la.svd(a), la.qr(a)
+        return la.cholesky(a), la.inv(a), *la.eigh(a), *la.svd(a), *la.qr(a)
 
-    expected = eager(every, a)
-    with gt.config(variant="portable"):
-        found = compiled(every, a)
-    for got, right in zip(tree.flatten(found)[0], tree.flatten(expected)[0], strict=True):
+    trace, program, _ = lowered.compiled(every, a)
+    options = Options(cache=get("cache"), variant="portable")
+    found = build.build(program, f"{ir.text(trace.graph, sources=False)} portable", options).call([a])
+    for got, right in zip(found, eager(every, a), strict=True):
         close(got, right, rtol=1e-9, atol=1e-11)
 
 
