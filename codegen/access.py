@@ -33,6 +33,7 @@ from .program import (
     LineCall,
     Load,
     Repeat,
+    Routine,
     Step,
     Stmt,
     Store,
@@ -155,6 +156,8 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
     if isinstance(step, Guard):
         access = Access(step.flag, (0,))
         return Touches({home(step.flag, table): [Use(access, (1,), "trip", 0, True, 0, Load("flag", "b1", access))]})
+    if isinstance(step, Routine):
+        return _whole_arrays(step, table)
     found = Touches()
     for use in uses(step):
         side = found.writes if use.kind in ("store", "accumulate") else found.reads
@@ -165,6 +168,19 @@ def touches(step: Step, table: Mapping[str, Buffer] = _NO_SLICES) -> Touches:
     if isinstance(step, Gemm | LineCall):
         found.scratch.update(step.memory)
     found.fails = any(isinstance(stmt, Check) for stmts, *_ in statements(step) for stmt in stmts)
+    return found
+
+
+def _whole_arrays(step: Routine, table: Mapping[str, Buffer]) -> Touches:
+    """What a routine touches: nothing that another buffer could share with it, so no access is told."""
+    found = Touches(scratch={step.scratch} if step.scratch else set(), fails=step.node >= 0)
+    for side, names in ((found.reads, step.reads), (found.writes, step.writes)):
+        for name in names:
+            whole = Access(name, ())
+            kind = "trip" if side is found.reads else "store"
+            side.setdefault(home(name, table), []).append(
+                Use(whole, (), kind, 0, True, 0, Load("whole", step.dtype, whole))
+            )
     return found
 
 
@@ -186,6 +202,8 @@ def _trips(loop: Repeat, table: Mapping[str, Buffer]) -> Touches:
 
 def statements(step: Kernel) -> Iterator[tuple[tuple[Stmt, ...], tuple[Extent, ...], int, bool]]:
     """The statement lists of a step in order: (statements, loops around them, phase, whether it is a body)."""
+    if isinstance(step, Routine):
+        return
     if isinstance(step, Gemm):
         yield step.epilogue, (*step.batch, step.m, step.n), 1, True
         return

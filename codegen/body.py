@@ -93,8 +93,8 @@ class Body:
 
     `counters` holds the C of each axis' counter ("0" where there is no loop), and is set by the writer as
     it opens loops; `lanes` is set while statements are written for vectors, and `wide` once they were. `packs` says
-    that gt_pack.h is called, `walks` that gt_lines.h is; `tiles`, `choices` and `rests` are what `tiles.families` has
-    to write for it.
+    that gt_pack.h is called; `tiles`, `choices` and `rests` are what `tiles.families` has to write for it;
+    `libraries` are further headers without their `.h`.
     """
 
     def __init__(self, step: Kernel, signature: Signature, table: Mapping[str, Buffer], target: Target) -> None:
@@ -106,7 +106,6 @@ class Body:
         self.lanes: Lanes | None = None
         self.wide = False
         self.packs = False
-        self.walks = False
         self.code = Code()
         self.names = Names(dim.name for dim in signature.dims)
         self.pointers: dict[str, str] = {}
@@ -119,6 +118,7 @@ class Body:
         self.tiles: set[Tile] = set()
         self.choices: set[str] = set()
         self.rests: set[str] = set()
+        self.libraries: set[str] = set()
         self._note = ""
         self._inline: set[str] = set()
         self._stored: dict[str, Store] = {}

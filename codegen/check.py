@@ -42,6 +42,7 @@ from .program import (
     Program,
     Reduce,
     Repeat,
+    Routine,
     RowKernel,
     Step,
     Stmt,
@@ -138,6 +139,9 @@ class _Step:
 
     def check(self) -> None:
         """All laws that concern the step."""
+        if isinstance(self.step, Routine):
+            self.routine(self.step)
+            return
         if isinstance(self.step, Gemm):
             self.product(self.step)
         elif isinstance(self.step, LineCall):
@@ -202,7 +206,7 @@ class _Step:
             if not line.written:
                 self.access(line.every, "operand", self.reads)
             else:
-                self.writable(self.access(line.every, "store", self.stores))
+                self.writable(self.access(line.every, "store", self.stores).name)
                 if not once(self.stores[line.access.buffer][-1]):
                     raise self.fail("writes an element twice")
         self.stmt = None
@@ -210,6 +214,46 @@ class _Step:
             raise self.fail("is told a length that none of its lines has")
         for name in step.memory:
             self.scratch_buffer(name, "b1")
+
+    def routine(self, step: Routine) -> None:
+        """The arrays of a routine: all different, of its dtype, those that it reads written before."""
+        state, arrays = self.state, (*step.reads, *step.writes)
+        self.loops(step.sizes)
+        if not step.writes or not step.sizes:
+            raise self.fail("writes nothing, or has no sizes")
+        if not -1 <= step.node < len(state.program.equations):
+            raise self.fail(f"there is no equation {step.node}")
+        if not set(step.writes).isdisjoint(step.reads) or len(set(step.writes)) < len(step.writes):
+            raise self.fail("writes an array that it reads, or one twice")
+        for name in arrays:
+            buffer = state.table.get(name)
+            if buffer is None:
+                raise self.fail(f"there is no buffer {name!r}")
+            if buffer.dtype != step.dtype:
+                raise self.fail(f"the array {name!r} is {buffer.dtype}, the routine {step.dtype}")
+            if buffer.role == "row" or (buffer.role == "slice" and name not in state.slices):
+                raise self.fail(f"{name!r} is memory of another step or loop")
+            if name in self.scratch or name in state.scratch:
+                raise self.fail(f"{name!r} is scratch memory of a step")
+        for name in step.reads:
+            if name in state.overwritten or not self.ready(name):
+                raise self.fail(f"reads {name!r} before it is written or after it was overwritten")
+        for name in step.writes:
+            self.writable(name)
+        if step.scratch is not None:
+            self.scratch_buffer(step.scratch, step.dtype)
+        for name in step.writes:
+            state.bounds.pop(name, None)
+            (state.overwritten if state.table[name].role in ("input", "state") else state.written).add(name)
+
+    def writable(self, name: str) -> None:
+        """An input or state is written only where an output takes it over."""
+        role = self.state.table[name].role
+        if role in ("input", "state"):
+            if all(b.alias != name for b in self.state.program.buffers):
+                raise self.fail(f"writes the {role} {name!r}, which no output takes over")
+            if self.state.depth:
+                raise self.fail(f"writes the {role} {name!r} in a loop")
 
     def loops(self, space: tuple[Extent, ...]) -> None:
         for extent in space:
@@ -292,16 +336,8 @@ class _Step:
     def write(self, access: Access, text: str, uses: dict[str, list[Use]]) -> _Value:
         """A store or accumulation of a value of the buffer's dtype."""
         buffer = self.access(access, KINDS[type(self.stmt)], uses)
-        self.writable(buffer)
+        self.writable(buffer.name)
         return self.value(text, buffer.dtype)
-
-    def writable(self, buffer: Buffer) -> None:
-        """Refuse writes to what the caller keeps."""
-        if buffer.role in ("input", "state"):
-            if all(b.alias != buffer.name for b in self.state.program.buffers):
-                raise self.fail(f"writes the {buffer.role} {buffer.name!r}, which no output takes over")
-            if self.state.depth:
-                raise self.fail(f"writes the {buffer.role} {buffer.name!r} in a loop")
 
     def load(self, stmt: Load) -> None:
         buffer = self.access(stmt.access, "load", self.reads)

@@ -12,7 +12,7 @@ from typing import Any
 from .cexpr import SIZES
 from .ctext import extent, packed, size, string
 from .memory import Plan
-from .program import Array, Buffer, Dim, Extent, Gemm, Kernel, Program, upper
+from .program import Array, Buffer, Dim, Extent, Gemm, Kernel, Program, Routine, upper
 from .signature import Signature, touched
 
 
@@ -29,6 +29,8 @@ def shapes(original: Kernel, step: Kernel, signature: Signature, table: Mapping[
     if isinstance(original, Gemm):
         space = (*original.batch, original.m, original.n)
         sums = f" sums of {' and '.join(extent(term.k) for term in original.terms) or '0'}"
+    elif isinstance(original, Routine):
+        space, sums = original.sizes, f" {original.function}"
     else:
         space, sums = original.space, ""
     words = [f"({', '.join(extent(n) for n in space)}){sums}:"]

@@ -391,9 +391,14 @@ def _prelude(functions: Sequence[Function], target: Target) -> dict[str, Any]:
         for kind in ("tiles", "choices", "rests")
     )
     wide = any(tile.lanes > 1 for tile in tiles) or any(function.body.wide for function in functions)
-    flags = {kind: any(getattr(function.body, kind) for function in functions) for kind in ("packs", "walks")}
-    flags["special"] = any("gt_sf_" in function.text for function in functions)
-    return {"vector_bytes": target.width if wide else 0, "tiles": families(tiles, choices, rests), **flags}
+    special = any("gt_sf_" in function.text for function in functions)
+    libraries = {name for function in functions for name in function.body.libraries}
+    return {
+        "vector_bytes": target.width if wide else 0,
+        "tiles": families(tiles, choices, rests),
+        "packs": any(function.body.packs for function in functions),
+        "libraries": sorted(libraries | ({"gt_special"} if special else set())),
+    }
 
 
 def _renderer() -> Callable[[str, Mapping[str, Any]], str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from . import gemm, lines, nest, rows
+from . import gemm, lines, nest, routine, rows
 from .body import Body
 from .ctext import Names, block_comment, call, extent, wrapped
 from .describe import shapes
 from .memory import Place, Plan
-from .program import Buffer, Dim, Extent, Gemm, Kernel, LineCall, Reduce, RowKernel, kernels
+from .program import Buffer, Dim, Extent, Gemm, Kernel, LineCall, Reduce, Routine, RowKernel, kernels
 from .signature import Signature, signature
 from .target import Target
 
@@ -144,6 +144,8 @@ def _is_plain_loop(kernel: RowKernel) -> bool:
 
 
 def _simplified(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Place]) -> Kernel:
+    if isinstance(step, Routine):
+        return step
     if isinstance(step, Gemm):
         return nest.gemm_statements(step, places.__getitem__)
     if isinstance(step, LineCall):
@@ -152,6 +154,8 @@ def _simplified(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, 
 
 
 def _write(step: Kernel, own: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
+    if isinstance(step, Routine):
+        return routine.write(step, own, table, target)
     if isinstance(step, Gemm):
         return gemm.write(step, own, table, target)
     if isinstance(step, LineCall):

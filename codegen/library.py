@@ -25,6 +25,7 @@ from .trampoline import FFI, Arrays, Bridge, Guard, Stepper, Wrapper
 
 ABI_VERSION: int = FFI.integer_const("GT_ABI_VERSION")
 ERR_INDEX: int = FFI.integer_const("GT_ERR_INDEX")
+ERR_MATRIX: int = FFI.integer_const("GT_ERR_MATRIX")
 
 ALIGN = 64
 """Bytes: alignment of states and workspaces."""
@@ -94,7 +95,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a call failed: a GT_ERR_ code and, for an index out of range, its value and the number of the equation."""
+    """Why a call failed: a GT_ERR_ code, the number of the equation, and the value of an index out of range, or which
+    matrix of a batch has no answer."""
 
     status: int
     node: int
@@ -102,9 +104,12 @@ class Failure:
     equation: str
 
     def error(self) -> Exception:
-        """The exception to raise for it: IndexError, or LibraryError for a wrong caller."""
+        """The exception to raise for it: IndexError, LinAlgError, or LibraryError for a wrong caller."""
         if self.status == ERR_INDEX:
             return IndexError(f"index {self.index} is out of range in {self.equation or f'equation {self.node}'}")
+        if self.status == ERR_MATRIX:
+            where = self.equation or f"equation {self.node}"
+            return np.linalg.LinAlgError(f"matrix {self.index} of the batch has no answer in {where}")
         return LibraryError(f"the compiled model refused the call with code {self.status}")
 
 

@@ -18,7 +18,7 @@ from .target import Target
 def write(step: LineCall, signature: Signature, table: Mapping[str, Buffer], target: Target) -> Body:
     """The inside of the function of a call."""
     body = Body(step, signature, table, target)
-    body.walks = True
+    body.libraries.add("gt_lines")
     for length in step.space:
         body.counters.append("0" if length == 1 else body.names.counter())
         if length != 1:

@@ -260,6 +260,34 @@ class LineCall:
 
 
 @dataclass(frozen=True)
+class Routine:
+    """A call of a C routine over whole matrices: `function` of `library.h` in templates/, one of each dtype.
+
+    It takes `sizes` (batch first), then the arrays of `reads`, of `writes` and the memory `scratch`, and is told
+    nothing else: each array is a whole buffer, in row-major order and of `dtype`. It writes all of `writes` and
+    allocates nothing. A `node` that is not negative says that it can fail, and which equation it belongs to.
+    `flops` is what it does, about.
+    """
+
+    name: str
+    library: str
+    function: str
+    dtype: str
+    sizes: tuple[Extent, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    scratch: str | None = None
+    node: int = -1
+    flops: int = 0
+    comment: tuple[str, ...] = ()
+
+    @property
+    def accumulators(self) -> tuple[Accumulator, ...]:
+        """It has none."""
+        return ()
+
+
+@dataclass(frozen=True)
 class Repeat:
     """A loop: `steps` run `count` times (perhaps 0), one trip after another.
 
@@ -320,7 +348,7 @@ def _elements(shape: tuple[Extent, ...]) -> tuple[int, list[str]]:
     return constant, sorted(n.name for n in shape if not isinstance(n, int))
 
 
-Kernel = RowKernel | Gemm | LineCall
+Kernel = RowKernel | Gemm | LineCall | Routine
 """What becomes a function of the C."""
 
 Step = Kernel | Repeat | Guard

@@ -26,6 +26,7 @@ from .program import (
     Program,
     Reduce,
     Repeat,
+    Routine,
     RowKernel,
     Step,
     Stmt,
@@ -160,6 +161,14 @@ def _guard(guard: Guard) -> list[str]:
     return [f"{guard.name}: leave the loop unless {guard.flag}"]
 
 
+def _routine(step: Routine) -> list[str]:
+    sizes = ", ".join(map(show_extent, step.sizes))
+    fails = f", else eqn {step.node} fails" if step.node >= 0 else ""
+    lines = [f"{step.name}: {step.function} of {step.dtype} over ({sizes}){fails}"]
+    lines += [f"  scratch {step.scratch}"] if step.scratch else []
+    return [*lines, f"  {', '.join(step.writes)} = {step.library}({', '.join(step.reads)})"]
+
+
 def _gemm(gemm: Gemm) -> list[str]:
     outer = [f"b{axis}" for axis in range(len(gemm.batch))]
     space = (*gemm.batch, gemm.m, gemm.n)
@@ -262,6 +271,7 @@ _STEPS: Mapping[type, Callable[..., list[str]]] = {
     RowKernel: _rows,
     Gemm: _gemm,
     LineCall: _calls,
+    Routine: _routine,
     Repeat: _repeat,
     Guard: _guard,
 }

@@ -27,6 +27,7 @@ from .program import (
     LineCall,
     Load,
     Reduce,
+    Routine,
     RowKernel,
     Stmt,
     Store,
@@ -87,6 +88,9 @@ def touched(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[tuple[str, bo
             yield line.access.buffer, line.written
         for name in step.memory:
             yield name, True
+    elif isinstance(step, Routine):
+        yield from ((name, False) for name in step.reads)
+        yield from ((name, True) for name in (*step.writes, *([step.scratch] if step.scratch else [])))
     for stmt in statements(step):
         if isinstance(stmt, Load):
             yield stmt.access.buffer, False
@@ -105,7 +109,7 @@ def _extents(step: Kernel, table: Mapping[str, Buffer]) -> Iterator[Extent]:
         for term in step.terms:
             yield from (term.k, *term.a.strides, term.a.offset, *term.b.strides, term.b.offset)
     else:
-        yield from step.space
+        yield from step.sizes if isinstance(step, Routine) else step.space
     if isinstance(step, LineCall):
         yield from step.lengths
         for line in step.lines:
@@ -138,7 +142,7 @@ def signature(step: Kernel, table: Mapping[str, Buffer], places: Mapping[str, Pl
         if const != ((place, ctype) in written)
     )
     dims = {e.index: e for e in _extents(step, table) if isinstance(e, Dim)}
-    fails = any(isinstance(stmt, Check) for stmt in statements(step))
+    fails = any(isinstance(stmt, Check) for stmt in statements(step)) or (isinstance(step, Routine) and step.node >= 0)
     blas = isinstance(step, Gemm) and step.route == "blas"
     where = {name: number for number, param in enumerate(params) for name in param.buffers}
     key = (
@@ -171,6 +175,10 @@ class _Key:
             memory = tuple(self._where[name] for name in step.memory)
             shape = (step.function, step.space, step.lengths, memory)
             body = tuple((self._access(line.access), line.step, line.length, line.written) for line in step.lines)
+        elif isinstance(step, Routine):
+            shape = (step.library, step.function, step.dtype, step.sizes, step.node)
+            arrays = (*step.reads, *step.writes, *([step.scratch] if step.scratch else []))
+            body = tuple(self._where[name] for name in arrays)
         else:
             shape = step.space
             body = tuple((self._all(phase.head), self._all(phase.body)) for phase in step.phases)

@@ -9,7 +9,7 @@ from math import e, inf, nan, pi
 from typing import TYPE_CHECKING
 from typing import Any as _Any
 
-from . import errors, names, nn, optim, random
+from . import errors, linalg, names, nn, optim, random
 from .batch import vmap
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
@@ -350,6 +350,7 @@ __all__ = [
     "less",
     "less_equal",
     "lgamma",
+    "linalg",
     "linearize",
     "linspace",
     "log",

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Self
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Source:
@@ -121,6 +123,10 @@ class GradCheckError(GTensorError, AssertionError):
 
 class IndexingError(GTensorError, IndexError):
     """An index out of range, while tracing, in the evaluator, or reported by a compiled call."""
+
+
+class MatrixError(GTensorError, np.linalg.LinAlgError):
+    """A matrix without an answer: singular where an inverse is needed, or not positive definite."""
 
 
 class SignatureError(GTensorError, TypeError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .ir import Atom, Eqn, Graph, Var, names
+from .ir import Atom, Eqn, Graph, Lit, Var, names
 from .schedule import Body, Group, GroupKind, Level, Location, Schedule, dense_strides
 from .types import Dim, Shape, Type, shape_size
 
@@ -37,7 +37,28 @@ def fuse(graph: Graph) -> Schedule:
     groups, home = fuser.groups, fuser.home
     if not groups[PROLOGUE].eqns:
         groups, home = groups[1:], {var: at - 1 for var, at in home.items()}
+    groups, home = _literals_first(groups, home, fuser.location)
     return Schedule(graph, tuple(groups), home, fuser.level, fuser.location, outputs)
+
+
+def _literals_first(
+    groups: list[Group], home: dict[Var, int], location: dict[Var, Location]
+) -> tuple[list[Group], dict[Var, int]]:
+    """The groups with each literal or counter written out before every group that reads it.
+
+    What a later group needed in memory lives there for earlier ones too, which took it for a literal.
+    """
+    first: dict[Var | Lit | None, int] = {}
+    for i, group in enumerate(groups):
+        for atom in (a for eqn in group.eqns for a in eqn.ins if isinstance(a, Var)):
+            first.setdefault(location[atom].base, i)
+    place = [float(i) for i in range(len(groups))]
+    for i, group in enumerate(groups):
+        if group.source is not None and not isinstance(group.source.base, Var):
+            place[i] = min(place[i], first.get(group.target, i) - 0.5)
+    order = sorted(range(len(groups)), key=place.__getitem__)
+    moved = {old: new for new, old in enumerate(order)}
+    return [groups[i] for i in order], {var: moved[at] for var, at in home.items()}
 
 
 class _Fuser:
@@ -430,8 +451,15 @@ def _put_bodies(f: _Fuser, eqn: Eqn, kind: GroupKind, space: Shape, bodies: tupl
     f.put(eqn, at, "after")
 
 
+def _routine(f: _Fuser, eqn: Eqn) -> None:
+    operands = _in_memory(f, eqn.ins)
+    at = f.open("routine", eqn.out.type.shape, "a routine works on whole arrays")
+    f.groups[at].operands = tuple(operands)
+    f.put(eqn, at, "after")
+
+
 def _in_memory(f: _Fuser, atoms: Sequence[Atom]) -> list[Var]:
-    return [f.dense(a, "a loop or branch reads it from memory") for a in atoms]
+    return [f.dense(a, "a loop, branch or routine reads it from memory") for a in atoms]
 
 
 def _body(graph: Graph, operands: Sequence[Var], carries: int) -> Body:
@@ -538,4 +566,5 @@ _HANDLERS: dict[str, Callable[[_Fuser, Eqn], None]] = {
     "source": _source,
     "loop": _loop,
     "along": _along,
+    "routine": _routine,
 }

@@ -218,6 +218,33 @@ def _along(f: Steps, index: int, group: Group) -> None:
     f.steps.append(p.LineCall(name, walk.function, space, tuple(lines), lengths, scratch, f.comment(group)))
 
 
+# ---- routines over whole matrices ------------------------------------------------------------------------
+
+
+def _routine(f: Steps, index: int, group: Group) -> None:
+    (eqn,), memory, name = group.eqns, f.memory, f.name(index, group)
+    assert eqn.prim.place is not None
+    calling = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
+    dtype = eqn.out.type.dtype.tag
+    work = calling.scratch
+    scratch = None if work is None else memory.scratch(f"{name}_work", dtype, (max(work, 1),), "work")
+    f.steps.append(
+        p.Routine(
+            name,
+            calling.library,
+            calling.function,
+            dtype,
+            tuple(map(memory.extent, calling.sizes)),
+            tuple(f.buffer(var) for var in group.operands),
+            (f.buffer(eqn.out),),
+            scratch,
+            f.numbers[eqn.out] if calling.fails else -1,
+            calling.flops,
+            f.comment(group),
+        )
+    )
+
+
 # ---- kernels that only move elements ---------------------------------------------------------------------
 
 
@@ -386,6 +413,7 @@ _GROUPS = {
     "while": _while,
     "along": _along,
     "switch": _switch,
+    "routine": _routine,
 }
 
 

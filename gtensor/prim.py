@@ -32,6 +32,7 @@ Kind = Literal[
     "effect",
     "along",
     "loop",
+    "routine",
 ]
 """What shape of loop an operation is, which decides how it may be fused:
 
@@ -47,6 +48,7 @@ Kind = Literal[
 - `effect`: no computation of its own: a wall or a marker (`stop_gradient`)
 - `along`: computes whole lines along an axis by a function of templates/gt_lines.h
 - `loop`: runs body graphs, which are among its parameters; it may have several results
+- `routine`: a function of C over whole arrays (`place` names it); what it makes lies in one array
 """
 
 Promotion = Literal["same", "float", "integer", "boolean", "none"]
@@ -57,13 +59,14 @@ are (`none`)."""
 
 @dataclass(frozen=True)
 class Input:
-    """One random operand of a test sample: uniform in [low, high), or the given values."""
+    """One random operand of a test sample: uniform in [low, high), perhaps made into another array, or given values."""
 
     shape: tuple[int, ...] = (3, 4)
     low: float = -3.0
     high: float = 3.0
     values: Any = None
     dtype: DType | None = None
+    made: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]] | None = None
 
     def array(self, rng: np.random.Generator, dtype: DType) -> np.ndarray[Any, Any]:
         """The operand in its own dtype, else in `dtype`."""
@@ -71,6 +74,7 @@ class Input:
         if self.values is not None:
             return np.asarray(self.values).astype(target)
         drawn = np.asarray(rng.uniform(self.low, self.high, self.shape))
+        drawn = drawn if self.made is None else self.made(drawn)
         if target.kind == "b":
             return np.asarray(drawn > (self.low + self.high) / 2)
         return (np.abs(drawn) if target.kind == "u" else drawn).astype(target)
@@ -132,6 +136,22 @@ class Walk:
     memory: tuple[tuple[str, int], ...] = ()
 
 
+@dataclass(frozen=True)
+class Calling:
+    """The routine that a record calls: `function` of the header `library` in templates/, one of each dtype of floats.
+
+    It is given `sizes` (the batch first), the operands, the result, and memory for `scratch` elements unless
+    that is None. `fails` says what is wrong with a matrix that has no answer; it is empty where all have one.
+    """
+
+    library: str
+    function: str
+    sizes: tuple[Any, ...]
+    scratch: int | None
+    flops: int
+    fails: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Prim:
     """One operation.
@@ -151,7 +171,7 @@ class Prim:
     strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).
     place(*types, **params): the Indexing of a gather or scatter, the Placement of an assembled array, the
         strides in the result of an overlap's operand, the counted axis of a source, the Bounds of an index check,
-        the Walk of an operation along lines.
+        the Walk of an operation along lines, the Calling of a routine.
     simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
     exact: compiled results are bit-equal to the evaluator's.
     ulps: how many units in the last place compiled float64 results may be from the evaluator's where both round

@@ -13,16 +13,30 @@ from dataclasses import dataclass
 
 from .codegen.access import touches
 from .codegen.memory import Plan, nbytes
-from .codegen.program import Assign, Gemm, Guard, LineCall, Program, Reduce, Repeat, RowKernel, Step, Stmt, upper
-from .codegen.program import Kernel as Loops
+from .codegen.program import (
+    Assign,
+    Extent,
+    Gemm,
+    Guard,
+    LineCall,
+    Program,
+    Reduce,
+    Repeat,
+    Routine,
+    RowKernel,
+    Step,
+    Stmt,
+    upper,
+)
+from .codegen.program import Kernel as Compiled
 from .codegen.show import show_extent
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel: `kind` is `rows`, `product` or `lines` (a function called for each), `space` its loops.
+    """One kernel: `kind` is `rows`, `product`, `lines` (a function called for each) or `routine`.
 
-    `equations` are its statements, `lines` the user's.
+    `space` are its loops (or sizes), `equations` its statements, `lines` the user's.
 
     `reads` and `writes` name arrays, `bytes_read` and `bytes_written` are their sizes, `flops` counts the
     multiplications and additions of products, and one per statement and element, or element of a line, elsewhere.
@@ -55,7 +69,7 @@ def kernels(plan: Plan) -> tuple[Kernel, ...]:
     return tuple(_kernel(step, plan.program, trips) for step, trips in _unrolled(plan.program.steps, 1))
 
 
-def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[Loops, int]]:
+def _unrolled(steps: Sequence[Step], trips: int) -> Iterator[tuple[Compiled, int]]:
     """The kernels of the steps, and how often each runs."""
     for step in steps:
         if isinstance(step, Repeat):
@@ -86,16 +100,15 @@ def amount(count: float, unit: str) -> str:
     return f"{count:.{digits}f} {prefix}{unit}"
 
 
-def _kernel(step: Loops, program: Program, trips: int) -> Kernel:
+def _kernel(step: Compiled, program: Program, trips: int) -> Kernel:
     found, table = touches(step), program.table
     reads = tuple(name for name in found.reads if name not in found.scratch and table[name].role != "row")
     writes = tuple(name for name in found.writes if name not in found.scratch and table[name].role != "row")
     sizes = {name: nbytes(table[name].shape, table[name].dtype) for name in (*reads, *writes)}
-    space = (*step.batch, step.m, step.n) if isinstance(step, Gemm) else step.space
     return Kernel(
         step.name,
         _KINDS[type(step)],
-        ", ".join(map(show_extent, space)),
+        ", ".join(map(show_extent, _space(step))),
         tuple(_equations(step)),
         step.comment,
         reads,
@@ -106,10 +119,17 @@ def _kernel(step: Loops, program: Program, trips: int) -> Kernel:
     )
 
 
-_KINDS = {RowKernel: "rows", Gemm: "product", LineCall: "lines"}
+_KINDS: dict[type, str] = {RowKernel: "rows", Gemm: "product", LineCall: "lines", Routine: "routine"}
 
 
-def _equations(step: Loops) -> list[str]:
+def _space(step: Compiled) -> Sequence[Extent]:
+    """The loops of a step; of a routine its sizes."""
+    if isinstance(step, Gemm):
+        return (*step.batch, step.m, step.n)
+    return step.sizes if isinstance(step, Routine) else step.space
+
+
+def _equations(step: Compiled) -> list[str]:
     """The scalar statements of a step that compute something, or the function it calls."""
     lines = []
     if isinstance(step, LineCall):
@@ -117,6 +137,8 @@ def _equations(step: Loops) -> list[str]:
     if isinstance(step, Gemm):
         terms = [f"{t.a.buffer} @ {t.b.buffer} over {show_extent(t.k)}" for t in step.terms]
         lines.append(f"{step.acc} = {' + '.join(terms)}")
+    if isinstance(step, Routine):
+        lines.append(f"{', '.join(step.writes)} = {step.function}({', '.join(step.reads)})")
     for stmt in _statements(step):
         if isinstance(stmt, Assign):
             lines.append(f"{stmt.var} = {stmt.expr.text()}")
@@ -125,15 +147,17 @@ def _equations(step: Loops) -> list[str]:
     return lines
 
 
-def _statements(step: Loops) -> list[Stmt]:
+def _statements(step: Compiled) -> list[Stmt]:
     if isinstance(step, Gemm):
         return list(step.epilogue)
-    if isinstance(step, LineCall):
+    if isinstance(step, LineCall | Routine):
         return []
     return [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
 
 
-def _flops(step: Loops) -> int:
+def _flops(step: Compiled) -> int:
+    if isinstance(step, Routine):
+        return step.flops
     if isinstance(step, LineCall):
         return math.prod(map(upper, step.space)) * max(upper(line.length) for line in step.lines)
     if isinstance(step, RowKernel):

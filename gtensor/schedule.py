@@ -15,7 +15,7 @@ from .types import Shape, shape_size
 Level = Literal["element", "row", "after"]
 """Where in its group a value is known: per element of the loop, per row, or only when the loop is over."""
 
-GroupKind = Literal["row", "product", "assemble", "copy", "loop", "switch", "while", "along"]
+GroupKind = Literal["row", "product", "assemble", "copy", "loop", "switch", "while", "along", "routine"]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Group:
     with {} for the number of the group `blocker`.
 
     A `copy` has no equations: it writes the elements at `source` to `target`, in row-major order of `space`.
-    `loop`, `switch` and `while` have one, and a `Body` for each of its graphs.
+    `loop`, `switch` and `while` have one, and a `Body` for each of its graphs. A `routine` has one, and reads
+    `operands`, dense in memory.
     """
 
     kind: GroupKind
@@ -48,6 +49,7 @@ class Group:
     target: Var | None = None
     source: Location | None = None
     bodies: tuple[Body, ...] = ()
+    operands: tuple[Var, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from .codegen.cexpr import identifier
 from .codegen.compiler import ToolchainError
 from .codegen.errors import CodegenError, ProgramError
 from .codegen.lazy import Lazy
-from .codegen.library import ERR_INDEX, Failure, Library
+from .codegen.library import ERR_INDEX, ERR_MATRIX, Failure, Library
 from .codegen.options import OptionError, Options
 from .config import get
 from .ir import Eqn, Graph
@@ -294,10 +294,12 @@ class Compiled:
         return [self.library.path.parent / name for name in self.library.sources]
 
     def error(self, failure: Failure) -> errors.GTensorError:
-        """The error for a call that failed, at the user's line: IndexingError, or InternalError."""
+        """The error for a call that failed, at the user's line: IndexingError, MatrixError, or InternalError."""
         eqns = self.lowered.schedule.equations
         if failure.status == ERR_INDEX and 0 <= failure.node < len(eqns):
             return index_error(eqns[failure.node], failure.index)
+        if failure.status == ERR_MATRIX and 0 <= failure.node < len(eqns):
+            return matrix_error(eqns[failure.node], failure.index)
         return errors.InternalError(str(failure.error()))
 
 
@@ -306,6 +308,14 @@ def index_error(eqn: Eqn, index: int) -> errors.IndexingError:
     place = None if eqn.prim.place is None else eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
     where = _RANGES[type(place)](eqn, place) if type(place) in _RANGES else ""
     return errors.IndexingError(f"index {index} is out of range{where}", sources=eqn.source).during(eqn.prim.name)
+
+
+def matrix_error(eqn: Eqn, number: int) -> errors.MatrixError:
+    """The error for a matrix for which a compiled call found no answer, worded as the evaluator does."""
+    assert eqn.prim.place is not None
+    calling = eqn.prim.place(*(a.type for a in eqn.ins), **eqn.params)
+    message = f"matrix {number} of the batch {calling.fails}"
+    return errors.MatrixError(message, sources=eqn.source).during(eqn.prim.name)
 
 
 _RANGES: dict[type, Callable[[Eqn, Any], str]] = {

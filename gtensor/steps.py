@@ -41,8 +41,10 @@ class Steps:
                 stored.add(group.target)
                 if isinstance(group.source.base, Var):
                     stored.add(group.source.base)
+            stored.update(group.operands)
             for eqn in group.eqns:
-                if group.kind in ("assemble", "loop", "along") or eqn.prim.kind in ("scatter", "overlap"):
+                whole = group.kind in ("assemble", "loop", "along", "routine")
+                if whole or eqn.prim.kind in ("scatter", "overlap"):
                     stored.update(eqn.outs)
                 for atom in eqn.ins:
                     if isinstance(atom, Var) and not self.inside(atom, index):

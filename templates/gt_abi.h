@@ -18,6 +18,7 @@
 #define GT_ERR_INDEX 1 /* an index out of range: err_node says in which equation, err_index its value */
 #define GT_ERR_ABI 2   /* the caller was built for another version of this interface */
 #define GT_ERR_BLAS 3  /* the model calls BLAS and the caller gave no table */
+#define GT_ERR_MATRIX 4 /* a matrix without an answer: err_node says in which equation, err_index which of its batch */
 
 /* What a model may ask of the caller: single-threaded BLAS with 32-bit integers, Fortran interface. */
 typedef struct gt_blas {

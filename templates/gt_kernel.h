@@ -82,6 +82,14 @@ GT_INLINE int32_t gt_bad_index(gt_args *args, int64_t node, int64_t index)
     return GT_ERR_INDEX;
 }
 
+/* Leave the call, telling the equation and which matrix of its batch has no answer. */
+GT_INLINE int32_t gt_bad_matrix(gt_args *args, int64_t node, int64_t matrix)
+{
+    args->err_node = node;
+    args->err_index = matrix;
+    return GT_ERR_MATRIX;
+}
+
 /* c = a @ b + beta * c for matrices in rows, by BLAS, which thinks in columns and so takes b first. `ab` says
  * for a and b whether they are plain (N) or transposed (T). */
 #define GT_BLAS(tag, type, function)                                                                             \

@@ -27,7 +27,7 @@ LAYERS = {
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles
              codegen.blocking codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi
              codegen._abi codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache
-             codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines""",
+             codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines codegen.routine""",
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
@@ -38,13 +38,14 @@ LAYERS = {
              ops.backscan ops.scan ops.control ops.linalg inspection ops.choice ops.closeness ops.counting
              ops.diagonals ops.einsum ops.joining ops.nan_statistics ops.padding ops.places ops.repeating
              ops.sampled ops.sets ops.splitting ops.elementary ops.floats ops.special ops.custom ops.cumulative
-             ops.getitem ops.scatter ops.updates ops.quantiles""",
+             ops.getitem ops.scatter ops.updates ops.quantiles ops.factors""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist
              passes.dce nn.activations nn.attention nn.gates nn.piecewise nn.normalization nn.functions nn.losses
              nn.divergences nn.cells nn.layers optim optim.optimizer optim.descent optim.adaptive optim.schedules
              optim.averaging optim.chaining optim.accumulation optim.grouping nn.initializers quantile random names
-             nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing""",
+             nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing linalg linalg.factors linalg.norms
+             linalg.products linalg.systems""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
              cli demo doctor""",

@@ -83,6 +83,14 @@ def test_counters_and_literals():
     check(lambda x: (gt.flip(gt.arange(33))[::2], gt.eye(4) @ gt.ones((4, 2)), gt.zeros(3), x), X)
 
 
+def test_a_literal_that_a_later_kernel_needs_in_memory_is_there_for_earlier_ones():
+    def fn(x):
+        ones = gt.ones((3, 3))
+        return gt.pad(ones, 1), ones @ x, gt.sum(gt.arange(9, dtype=gt.float32).reshape(3, 3) @ x)
+
+    check(fn, normal(3, 3))
+
+
 def test_positions_along_any_axis():
     values = np.asarray([[1, 5, 5, 2], [np.nan, 7, np.nan, 1], [3, 3, 3, 3]], np.float32)
     check(lambda x: (gt.argmax(x, 0), gt.argmax(x, 1), gt.argmax(x), gt.argmin(x, 0), gt.argmin(x, 1)), values)

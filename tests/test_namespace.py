@@ -38,7 +38,7 @@ def test_every_function_is_on_gt():
 def test_every_name_is_listed_once_and_nothing_else_is_public():
     assert len(gt.__all__) == len(set(gt.__all__))
     here = {n for n, v in vars(gt).items() if not n.startswith("_") and not inspect.ismodule(v)} | set(gt._LATE)
-    modules = {"errors", "nn", "optim", "random", "show"}
+    modules = {"errors", "linalg", "nn", "optim", "random", "show"}
     assert here - {"annotations"} | modules | {"__version__"} == set(gt.__all__)
 
 
@@ -47,7 +47,7 @@ def test_every_function_says_what_it_does(name):
     assert len(inspect.getdoc(getattr(gt, name)) or "") > 15
 
 
-@pytest.mark.parametrize("module", [gt.nn, gt.nn.initializers, gt.optim, gt.random])
+@pytest.mark.parametrize("module", [gt.linalg, gt.nn, gt.nn.initializers, gt.optim, gt.random])
 def test_functions_of_modules_have_an_example(module):
     for name, f in vars(module).items():
         if inspect.isfunction(f) and not name.startswith("_") and f.__module__.startswith(f"{module.__name__}."):

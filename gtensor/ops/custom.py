@@ -16,10 +16,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import interp, tree
+from .. import tree
 from ..batch import Axes, batch_size, in_front, moved, run_batched, run_each
 from ..errors import GradError, ShapeError, TraceError
 from ..grad import vjp
+from ..interp import run
 from ..ir import Graph
 from ..prim import Prim, register
 from ..pullback import zeros
@@ -46,7 +47,7 @@ def _type(*types: Type, body: Graph, rule: Rule) -> tuple[Type, ...]:
 
 
 def _run(*arrays: Array, body: Graph, rule: Rule) -> tuple[Array, ...]:
-    return tuple(interp.run(body, arrays))
+    return tuple(run(body, arrays))
 
 
 def _vjp(
