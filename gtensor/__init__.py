@@ -188,11 +188,9 @@ bool = bool_
 cat = concatenate = concat
 clamp = clip
 degrees = rad2deg
-fix = trunc
 gammaln = lgamma
 power = pow
 radians = deg2rad
-rint = round
 topk = top_k
 
 if TYPE_CHECKING:

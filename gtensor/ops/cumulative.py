@@ -325,7 +325,7 @@ def cumlogsumexp(x: Any, /, axis: int | None = None, *, reverse: bool = False) -
 
     >>> import gtensor as gt
     >>> gt.cumlogsumexp(gt.tensor([1000.0, -1000.0, 1002.0]))
-    Tensor([1000.   , 1000.   , 1002.127], dtype=float32)
+    Tensor([1000.     , 1000.     , 1002.12695], dtype=float32)
     """
     tensor, at = _line_up(x, axis)
     if not tensor.dtype.floating:

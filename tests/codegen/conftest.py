@@ -1,13 +1,21 @@
 """What the tests of the C headers take: a folder for what they compile, and a module's functions in every build.
 
-A test module names its HEADER and its SIGNATURES (see c_headers.py).
+A test module names its HEADER and its SIGNATURES (see c_headers.py). The private cache of this process, which
+other tests may have filled, is out of their sight.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from gtensor.codegen import folder
 from tests.codegen.c_headers import SCALAR
+
+
+@pytest.fixture(autouse=True)
+def no_private_cache(monkeypatch):
+    """As if nothing in this process had been compiled without a cache."""
+    monkeypatch.setattr(folder, "_STAND_INS", {})
 
 
 @pytest.fixture(scope="session")
