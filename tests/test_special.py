@@ -14,17 +14,9 @@ import pytest
 
 import gtensor as gt
 from gtensor.errors import DTypeError, GradError
-from tests.ways import agreed
+from tests.ways import agreed, derivatives
 
 INF, NAN = math.inf, math.nan
-
-
-def derivatives(fn, x, upto=2):
-    """Elementwise derivatives of order 1 and more, in every way of running."""
-    chain = [fn]
-    for _ in range(upto):
-        chain.append(gt.grad(lambda x, f=chain[-1]: gt.sum(f(x))))
-    return agreed(lambda x: [f(x) for f in chain[1:]], np.array(x, np.float64), rtol=1e-10, atol=1e-12)
 
 
 REFERENCES = {

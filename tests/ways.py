@@ -1,7 +1,8 @@
 """The ways in which a function can run, and the law that they agree.
 
 `agreed` runs a function eagerly, traced by the evaluator, and compiled, holds the results against each
-other, and gives the eager ones as NumPy arrays in the structure the function returned.
+other, and gives the eager ones as NumPy arrays in the structure the function returned; `derivatives` does so with
+the derivatives of a function.
 """
 
 from __future__ import annotations
@@ -48,3 +49,11 @@ def agreed(fn: Callable[..., Any], *args: Any, rtol: float = 1e-6, atol: float =
             assert a.dtype == b.dtype and a.shape == b.shape
             np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
     return result
+
+
+def derivatives(fn: Callable[..., Any], x: Any, upto: int = 2, *, rtol: float = 1e-10, atol: float = 1e-12) -> Any:
+    """The derivatives of order 1 to `upto` of an elementwise function in float64, in which all ways agree."""
+    chain = [fn]
+    for _ in range(upto):
+        chain.append(gt.grad(lambda x, f=chain[-1]: gt.sum(f(x))))
+    return agreed(lambda x: [f(x) for f in chain[1:]], np.array(x, np.float64), rtol=rtol, atol=atol)

@@ -8,6 +8,7 @@ not real NaN; derivatives are functions of this module, at every order.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -211,12 +212,23 @@ def _grown(x: Tensor, order: int) -> Tensor:
     return ive(order, x) * half * half
 
 
+def _bessel(order: int) -> Callable[[Array], Array]:
+    """SciPy's i0 or i1 by way of i0e or i1e, which are finite where i0 and i1 are but an exponential overflows."""
+
+    def rule(x: Array) -> Array:
+        half = np.exp(0.5 * np.abs(x))
+        grown = _scipy(f"i{order}e", x) * half * half
+        return np.where(np.isinf(x), np.abs(x) if order == 0 else x, np.copysign(grown, x if order else 1.0))
+
+    return rule
+
+
 i0 = in_double(
-    "i0", lambda x: np.where(np.isinf(x), np.inf, _scipy("i0", x)), lambda g, y, x: (g * i1(x),),
+    "i0", _bessel(0), lambda g, y, x: (g * i1(x),),
     "Elementwise modified Bessel function of the first kind of order 0.", ulps=40,
 )  # fmt: skip
 i1: Function = in_double(
-    "i1", lambda x: np.where(np.isinf(x), x, np.copysign(_scipy("i1", x), x)),
+    "i1", _bessel(1),
     lambda g, y, x: (g * (0.5 * (i0(x) + _grown(x, 2))),),
     "Elementwise modified Bessel function of the first kind of order 1.", ulps=40,
 )  # fmt: skip
