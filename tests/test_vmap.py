@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtensor as gt
-from gtensor import interp, tree
+from gtensor import tree
 from gtensor.errors import DTypeError, GradError, ShapeError, TraceError
+from gtensor.interp import run as evaluate
 from gtensor.prim import REGISTRY
 from gtensor.tensor import as_tensor
 from tests.op_table import TABLE, batch_of, operands
@@ -308,4 +309,4 @@ def test_a_sum_over_the_mapped_axis_is_none_of_the_example():
     with pytest.raises(ShapeError, match=re.escape("axis 1 is out of range for an array with 1 axes")):
         gt.vmap(lambda x: gt.sum(x, axis=1))(XS)
     assert len(REGISTRY) > 60 and all(p.batch for p in REGISTRY.values())
-    assert list(itertools.islice(interp.run(gt.trace(gt.vmap(gt.sum), XS), [XS])[0].shape, 1)) == [SIZE]
+    assert list(itertools.islice(evaluate(gt.trace(gt.vmap(gt.sum), XS), [XS])[0].shape, 1)) == [SIZE]

@@ -99,7 +99,7 @@ COMPOSED = [
     ("pads with steps", lambda x: op("pad", op("pad", x, shape=(4,), start=(1,), step=(2,), value=1.0),
                                      shape=(12,), start=(2,), step=(3,), value=1.0), ["f32[2]"],
      ["t0: f32[12] = pad(x, shape=(12), start=(5), step=(6), value=1.0)", "return t0"]),
-    ("not pads with two values", lambda x: gt.pad(gt.pad(x, (1, 0), -0.0), (1, 0)), ["f32[1]"],
+    ("not pads with two values", lambda x: gt.pad(gt.pad(x, (1, 0), constant_values=-0.0), (1, 0)), ["f32[1]"],
      ["t0: f32[2] = pad(x, shape=(2), start=(1), step=(1), value=-0.0)",
       "t1: f32[3] = pad(t0, shape=(3), start=(1), step=(1), value=0.0)", "return t1"]),
     ("a concat of one", lambda x: gt.concat([x]), ["f32[4]"], ["return x"]),
