@@ -146,12 +146,15 @@ def defined(module: ModuleType) -> set[str]:
 
 def torch_names(page: str) -> dict[str, str]:
     """Function below `gt` -> PyTorch's name, as docs/coming-from.md has them: F is torch.nn.functional."""
-    found = {}
-    for cells in re.findall(r"^\| `((?:torch|F)\.[\w.]+)[^|]*\| `gt\.([\w.]+)\([^`]*`[^`|]*\|", page, re.MULTILINE):
-        found.setdefault(cells[1], cells[0])
-    for line in re.findall(r"^- \*\*`(torch|F)`, here `gt(\.\w+)?`\*\*:(.*(?:\n  .*)*)", page, re.MULTILINE):
-        for name in re.findall(r"`([\w.]+)`", line[2]):
-            found.setdefault(f"{line[1]}.{name}".removeprefix("."), f"{line[0]}.{name}")
+    found: dict[str, str] = {}
+    lists = re.findall(r"^- \*\*`([\w.]+)`, here `gt((?:\.\w+)?)`\*\*:(.*(?:\n  .*)*)", page, re.MULTILINE)
+    for theirs, ours, names in lists:
+        for name in re.findall(r"`([\w.]+)`", names):
+            found.setdefault(f"{ours}.{name}".removeprefix("."), f"{theirs}.{name}")
+    for theirs, ours in re.findall(
+        r"^\| `((?:torch|F)\.[\w.]+)[^|]*\| `gt\.([\w.]+)\([^`]*`[^`|]*\|", page, re.MULTILINE
+    ):
+        found.setdefault(ours, theirs)
     return found
 
 

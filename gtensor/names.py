@@ -34,7 +34,6 @@ from .ops.arrange import (
     flipud,
     ravel,
     swapaxes,
-    unstack,
 )
 from .ops.choice import choose, piecewise, select
 from .ops.closeness import allclose, array_equal, isclose
@@ -64,6 +63,7 @@ from .ops.shorthands import (
     lerp,
     masked_fill,
     narrow,
+    unbind,
     unflatten,
 )
 from .ops.splitting import array_split, chunk, dsplit, hsplit, split, vsplit
@@ -103,7 +103,6 @@ rint = round
 sub = subtract
 swapdims = swapaxes
 take_along_dim = take_along_axis
-unbind = unstack
 unique = unique_values
 unsqueeze = expand_dims
 

@@ -112,8 +112,8 @@ class TorchMethods:
         return _call("moveaxis", self, source, destination)
 
     def unbind(self, axis: Count = 0) -> tuple[Tensor, ...]:
-        """`gt.unstack(x, axis=axis)`."""
-        return FUNCTIONS["unstack"](self, axis=axis)
+        """`gt.unbind(x, axis)`."""
+        return _call("unbind", self, axis)
 
     def narrow(self, axis: Count, start: Count, length: Count) -> Tensor:
         """`gt.narrow(x, axis, start, length)`."""

@@ -152,6 +152,7 @@ def test_errors_are_found():
 
 def test_pytorchs_names_are_read_off_the_page():
     page = "| `torch.cat(xs, dim=0)` | `gt.concat(xs, axis=0)` | |\n| `F.pad(x, (1, 2))` | `gt.pad(x, ((1, 2),))` | |\n"
+    page += "| `F.other(p)` | `gt.nn.relu(p)` | |\n"
     names = "- **`torch`, here `gt`**: `abs`, `acos`,\n  `add`\n- **`F`, here `gt.nn`**: `relu`\n"
     found = {"concat": "torch.cat", "pad": "F.pad", "abs": "torch.abs", "acos": "torch.acos", "add": "torch.add"}
     assert operators.torch_names(page + names) == found | {"nn.relu": "F.relu"}

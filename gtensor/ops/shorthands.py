@@ -14,6 +14,7 @@ from ..prim import public
 from ..tensor import Tensor, as_tensor, cast
 from ..types import normalize_axis
 from .arithmetic import add, divide, multiply, subtract, trunc, where
+from .arrange import unstack
 from .contract import matmul
 from .index import take
 from .layout import as_shape, reshape, slice_axis
@@ -70,6 +71,17 @@ def narrow(x: Any, axis: int, start: int, length: int, /) -> Tensor:
     if not 0 <= length <= extent - first:
         raise ShapeError(f"narrow: axis {axis} of {tensor.type} has no {length} places from {start} on")
     return slice_axis(tensor, at, first, first + length)
+
+
+@public
+def unbind(x: Any, axis: int = 0, /) -> tuple[Tensor, ...]:
+    """The arrays along an axis, one by one: `unstack` with the axis by its place.
+
+    >>> import gtensor as gt
+    >>> gt.unbind(gt.tensor([[1, 2], [3, 4]]), 1)
+    (Tensor([1, 3], dtype=int64), Tensor([2, 4], dtype=int64))
+    """
+    return unstack(x, axis=axis)
 
 
 @public
