@@ -199,6 +199,7 @@ def regular(rng: np.random.Generator) -> tuple[Array, Array]:
 matrices = sizes((3, 3), (3, 3))
 
 OPERANDS: dict[str, Callable[[np.random.Generator], tuple[Array, Array]]] = {
+    "acosh": lambda rng: (rng.uniform(1.05, 3.95, (3, 3)), np.zeros(())),
     **dict.fromkeys(("linalg.cholesky", "linalg.eigh", "linalg.eigvalsh"), definite),
     **dict.fromkeys(
         [
