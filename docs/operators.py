@@ -280,7 +280,8 @@ def rows() -> Iterator[tuple[str, list[Row]]]:
     for module in modules():
         home = {"gtensor.ops": "", "gtensor": ""}.get(module.__package__, f"{module.__package__.rpartition('.')[2]}.")
         home = "random." if module is gt.random else home
-        names = [n for base in sorted(defined(module)) for n in {home + base: 0, base: 0} if n in left]
+        pairs = [(name, base) for base in sorted(defined(module)) for name in {home + base: 0, base: 0}]
+        names = [name for name, base in pairs if name in left and left[name] is getattr(module, base)]
         found = [row(name, left.pop(name), torch, measured.get(name)) for name in names]
         if found:
             yield (module.__doc__ or "").partition("\n")[0].rstrip("."), found
