@@ -47,6 +47,7 @@ from .piecewise import (
     softshrink,
     threshold,
 )
+from .pixels import pixel_shuffle, pixel_unshuffle
 from .pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -61,7 +62,7 @@ from .pooling import (
     max_pool2d,
     max_pool3d,
 )
-from .resizing import interpolate, pixel_shuffle, pixel_unshuffle, upsample
+from .resizing import interpolate, upsample
 
 bce_with_logits = binary_cross_entropy_with_logits
 logsigmoid = log_sigmoid
