@@ -1,8 +1,8 @@
-"""Writes docs/operators.md: each public array function, its other names, what it takes, whether it has a derivative.
+"""Writes docs/operators.md: each public function, its other names, what it takes, its derivatives, errors, kernels.
 
-Nothing is written by hand but `CALLS`: how to call what one or two arrays alone do not call. Dtypes are those in
-which that call runs; derivatives and the loops it is made of are read off a trace of it in float64. Run it as
-`python docs/operators.py`; a test says when the page is out of date.
+Nothing is written by hand but operator_calls.py, which says how functions are called. Dtypes are those in which that
+call runs; derivatives and kernels are read off its trace; errors are measured by operator_errors.py; PyTorch's names
+are those of docs/coming-from.md. Run it as `python -m docs.operators`; a test says when the page is out of date.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import ast
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,83 +21,19 @@ from typing import Any
 import numpy as np
 
 import gtensor as gt
+from docs.operator_calls import CALLS, OPERANDS
+from docs.operator_errors import DRAWS, Call, Measured, errors, floats, traced
+from gtensor.codegen.program import Program, Repeat
+from gtensor.codegen.target import PORTABLE
+from gtensor.codegen.write import place
 from gtensor.errors import GTensorError
+from gtensor.pipeline import fuse, kernels, lower, simplify
 from gtensor.prim import FUNCTIONS
 from gtensor.tensor import Tensor
 from gtensor.types import DTYPES, DType
 
-PAGE = Path(__file__).resolve().parent / "operators.md"
-
-CALLS: dict[str, Callable[..., Any]] = {
-    "append": lambda f, x, y: f(x, y),
-    "arange": lambda f, x, y: f(5, dtype=x.dtype),
-    "array_split": lambda f, x, y: f(x, 2),
-    "asarray": lambda f, x, y: f(x),
-    "astype": lambda f, x, y: f(x, gt.float32),
-    "atleast_1d": lambda f, x, y: f(x),
-    "atleast_2d": lambda f, x, y: f(x),
-    "atleast_3d": lambda f, x, y: f(x),
-    "bincount": lambda f, x, y: f(x[0], length=9),
-    "block": lambda f, x, y: f([x, y]),
-    "broadcast_arrays": lambda f, x, y: f(x, y),
-    "broadcast_to": lambda f, x, y: f(x, (2, 3, 3)),
-    "choose": lambda f, x, y: f([[0], [1], [1]], [x, y]),
-    "clip": lambda f, x, y: f(x, 0, y),
-    "chunk": lambda f, x, y: f(x, 2),
-    "column_stack": lambda f, x, y: f([x, y]),
-    "concat": lambda f, x, y: f([x, y]),
-    "convolve": lambda f, x, y: f(x[0], y[0]),
-    "correlate": lambda f, x, y: f(x[0], y[0]),
-    "delete": lambda f, x, y: f(x, 1, 0),
-    "digitize": lambda f, x, y: f(x, y[0]),
-    "dsplit": lambda f, x, y: f(x[None], 3),
-    "dstack": lambda f, x, y: f([x, y]),
-    "einsum": lambda f, x, y: f("ij,jk->ik", x, y),
-    "empty": lambda f, x, y: f(3, dtype=x.dtype),
-    "eye": lambda f, x, y: f(3, dtype=x.dtype),
-    "full": lambda f, x, y: f(3, x[0, 0]),
-    "full_like": lambda f, x, y: f(x, 1),
-    "gather": lambda f, x, y: f(x, 1, [[1], [0], [2]]),
-    "geomspace": lambda f, x, y: f(1, 8, 4, dtype=x.dtype),
-    "hsplit": lambda f, x, y: f(x, 3),
-    "hstack": lambda f, x, y: f([x, y]),
-    "identity": lambda f, x, y: f(3, dtype=x.dtype),
-    "index_add": lambda f, x, y: f(x, 0, [1, 1], y[:2]),
-    "insert": lambda f, x, y: f(x, 1, y[0], 0),
-    "interp": lambda f, x, y: f(x, [-1.0, 0.0, 1.0], [1.0, 0.0, 2.0]),
-    "linspace": lambda f, x, y: f(0, 8, 3, dtype=x.dtype),
-    "logspace": lambda f, x, y: f(0, 2, 3, dtype=x.dtype),
-    "meshgrid": lambda f, x, y: f(x[0], y[0]),
-    "moveaxis": lambda f, x, y: f(x, 0, 1),
-    "one_hot": lambda f, x, y: f(x, 9),
-    "ones": lambda f, x, y: f(3, dtype=x.dtype),
-    "pad": lambda f, x, y: f(x, 1),
-    "permute_dims": lambda f, x, y: f(x, (1, 0)),
-    "piecewise": lambda f, x, y: f(x, [x > 1], [x, y]),
-    "polyval": lambda f, x, y: f(x[0], y),
-    "randn": lambda f, x, y: f(3, seed=0, dtype=x.dtype),
-    "ravel_multi_index": lambda f, x, y: f((x, y), (9, 9)),
-    "repeat": lambda f, x, y: f(x, 2),
-    "reshape": lambda f, x, y: f(x, (9,)),
-    "roll": lambda f, x, y: f(x, 1),
-    "scatter_add": lambda f, x, y: f(x, 1, [[1], [0], [2]], y[:, :1]),
-    "select": lambda f, x, y: f([x > 1], [x], y),
-    "split": lambda f, x, y: f(x, 3),
-    "stack": lambda f, x, y: f([x, y]),
-    "swapaxes": lambda f, x, y: f(x, 0, 1),
-    "take": lambda f, x, y: f(x, [1, 0], axis=0),
-    "take_along_axis": lambda f, x, y: f(x, [[1], [0], [2]]),
-    "tensor": lambda f, x, y: f(x),
-    "tile": lambda f, x, y: f(x, 2),
-    "tri": lambda f, x, y: f(3, dtype=x.dtype),
-    "unravel_index": lambda f, x, y: f(x, (9, 9)),
-    "vander": lambda f, x, y: f(x[0]),
-    "vsplit": lambda f, x, y: f(x, 3),
-    "vstack": lambda f, x, y: f([x, y]),
-    "where": lambda f, x, y: f(x > 1, x, y),
-    "zeros": lambda f, x, y: f(3, dtype=x.dtype),
-}
-"""How a function is called with two matrices [3, 3] of one dtype, where neither f(x) nor f(x, y) does."""
+FOLDER = Path(__file__).resolve().parent
+PAGE = FOLDER / "operators.md"
 
 OF_OTHERS = {
     "can_cast", "checkpoint", "cond", "finfo", "fori_loop", "iinfo", "isdtype", "result_type", "scan", "switch",
@@ -104,27 +41,40 @@ OF_OTHERS = {
 }  # fmt: skip
 """Public functions of functions or dtypes, which have no row: their docstrings say what they take."""
 
-NUMPY = {"matrix_trace": "np.trace", "norm": "np.linalg.norm", "stop_gradient": ""}
+NUMPY = {"matrix_trace": "np.trace", "norm": "np.linalg.norm", "stop_gradient": "", "linalg.trace": "np.linalg.trace"}
 """NumPy's name for the same, where it is another."""
 
 KINDS = {"b": "bool", "i": "int", "u": "uint", "f": "float"}
 """Words for kinds of dtypes; a kind is named where all its dtypes are taken."""
 
+CLASSES = (0, 0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
+"""What errors are rounded up to."""
+
 HEAD = """# Operators
 
-Every public array function of `gt`, by the module it stands in. This page is generated by `docs/operators.py`.
+Every public function of arrays, by the module it stands in: `sin` is `gt.sin`, `nn.conv2d` is `gt.nn.conv2d`.
+Functions of functions (`gt.grad`, `gt.vmap`, `gt.scan`, `gt.cond`, …) have no rows; their docstrings say what they
+take. This page is generated by `python -m docs.operators`; each function in it is used by a test.
 
-- **Also**: other names on `gt` for the same function; **NumPy**: its name there.
-- **Dtypes**: of the operands it was called with: bool, int (int32, int64), uint (uint8), float (float32, float64).
-- **Derivative**: *yes*, to any order; *0* where it is zero everywhere; *none* where asking for it is an error; nothing
-  where the result has no floats.
-- **Made of**: the kinds of loops that a call traces to; fusion makes one kernel of neighbours where their loops fit.
-  *eager* where the shape of the result depends on values: refused while tracing.
+- **Also**: other names for the same function; **Elsewhere**: NumPy's name, and PyTorch's (F is torch.nn.functional) as
+  [coming-from.md](coming-from.md) has it.
+- **Dtypes** of the operands it was called with: {dtypes}.
+- **Derivatives**: of *any* order (three were taken; tests compare two with differences); *0* where they are zero
+  everywhere; *none* where asking for one is an error; nothing where the result has no floats.
+- **Eager** and **compiled**: the largest error measured in float32, in units in the last place (ulp), rounded up; 0.5
+  is the exact value rounded once. Elementwise functions were tried on 3,202 numbers between 1e-6 and 1e6 of both
+  signs, or as many pairs (positive ones where sums cancel or poles lie close); others on {draws} draws of small
+  operands, in ulp of the largest number of the result. Compiled is the portable variant, whose bits do not depend on
+  the machine. Exact values are NumPy's and SciPy's in float64, or the evaluator's in float64 where they have no such
+  function. Nothing stands where no floats are computed, and for random numbers, whose bits are equal.
+- **Kernels** to which a call of it alone is compiled: *rows* (loops over elements, reductions along the last axis),
+  *product* (matrix products), *lines* (a C function for each line along an axis), *routine* (a C function of whole
+  matrices), *loop* (kernels repeated). *view*: only strides; inside a larger function nothing is done for it.
+  *eager*: refused while tracing, since the result, or its shape, is made of values.
 """
 
-
-COLUMNS = """| Function | | Also | NumPy | Dtypes | Derivative | Made of |
-|---|---|---|---|---|---|---|"""
+COLUMNS = """| Function | | Also | Elsewhere | Dtypes | Derivatives | Eager | Compiled | Kernels |
+|---|---|---|---|---|---|---|---|---|"""
 
 
 @dataclass(frozen=True)
@@ -134,28 +84,45 @@ class Row:
     name: str
     summary: str
     aliases: tuple[str, ...]
-    numpy: str
+    elsewhere: tuple[str, ...]
     dtypes: str
-    derivative: str
-    made_of: str
+    derivatives: str
+    kernels: str
+    measured: Measured | None = None
 
     def __str__(self) -> str:
-        aliases, numpy = ", ".join(f"`{a}`" for a in self.aliases), f"`{self.numpy}`" if self.numpy else ""
-        cells = (f"`{self.name}`", self.summary, aliases, numpy, self.dtypes, self.derivative, self.made_of)
-        return f"| {' | '.join(cells)} |"
+        aliases, elsewhere = (", ".join(f"`{name}`" for name in names) for names in (self.aliases, self.elsewhere))
+        m = self.measured
+        errors = ("", "") if m is None else (f"{stated(m.eager, m.room):g}", f"{stated(m.compiled, m.room):g}")
+        cells = (f"`{self.name}`", self.summary, aliases, elsewhere, self.dtypes, self.derivatives, *errors)
+        return f"| {' | '.join((*cells, self.kernels))} |"
+
+
+def stated(error: float, room: float) -> float:
+    """An error rounded up to one of the classes, with room above half an ulp."""
+    least = error if error <= 0.505 else error + room
+    return next((c for c in CLASSES if least <= c + 0.005), float("inf"))
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """The public array functions by their first names."""
+    """The public functions of arrays, by their names below `gt`."""
     public = set(FUNCTIONS.values())
-    return {f.__name__: f for name in gt.__all__ if (f := getattr(gt, name)) in public and f.__name__ not in OF_OTHERS}
+    found = {f.__name__: f for name in gt.__all__ if (f := getattr(gt, name)) in public and f.__name__ not in OF_OTHERS}
+    known = set(found.values())
+    examples = [name for name in sorted(defined(gt.random)) if ">>> " in (getattr(gt.random, name).__doc__ or "")]
+    for package, names in ((gt.nn, gt.nn.__all__), (gt.linalg, gt.linalg.__all__), (gt.random, examples)):
+        for f in (getattr(package, name) for name in names):
+            if inspect.isfunction(f) and f not in known:
+                found[f"{package.__name__.rpartition('.')[2]}.{f.__name__}"] = f
+    return found
 
 
 def modules() -> Iterator[ModuleType]:
-    """The modules in which array functions stand."""
-    for package in (gt.ops, gt.nn):
+    """The modules in which functions stand."""
+    for package in (gt.ops, gt.nn, gt.linalg):
         for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
             yield importlib.import_module(info.name)
+    yield gt.random
 
 
 def defined(module: ModuleType) -> set[str]:
@@ -169,14 +136,45 @@ def defined(module: ModuleType) -> set[str]:
     return names
 
 
-def operands(dtype: DType) -> tuple[Tensor, Tensor]:
-    """Two matrices of small numbers that suit most functions."""
+def torch_names(page: str) -> dict[str, str]:
+    """Function below `gt` -> PyTorch's name, as docs/coming-from.md has them: F is torch.nn.functional."""
+    found: dict[str, str] = {}
+    lists = re.findall(r"^- \*\*`([\w.]+)`, here `gt((?:\.\w+)?)`\*\*:(.*(?:\n  .*)*)", page, re.MULTILINE)
+    for theirs, ours, names in lists:
+        for name in re.findall(r"`([\w.]+)`", names):
+            found.setdefault(f"{ours}.{name}".removeprefix("."), f"{theirs}.{name}")
+    for theirs, ours in re.findall(
+        r"^\| `((?:torch|F)\.[\w.]+)[^|]*\| `gt\.([\w.]+)\([^`]*`[^`|]*\|", page, re.MULTILINE
+    ):
+        found.setdefault(ours, theirs)
+    return found
+
+
+def elsewhere(name: str, f: Callable[..., Any], torch: dict[str, str]) -> tuple[str, ...]:
+    """NumPy's name and PyTorch's."""
+    home, _, base = name.rpartition(".")
+    where = {"": (np, "np"), "linalg": (np.linalg, "np.linalg")}.get(home)
+    numpy = NUMPY.get(name, f"{where[1]}.{base}" if where and hasattr(where[0], base) else "")
+    others = [torch[n] for n in (name, *names_of(f)) if n in torch]
+    return tuple(n for n in (numpy, *dict.fromkeys(others)) if n)
+
+
+def names_of(f: Callable[..., Any]) -> tuple[str, ...]:
+    """All names of a function below `gt`."""
+    spaces = {"": gt, "linalg.": gt.linalg, "nn.": gt.nn}
+    return tuple(f"{at}{n}" for at, space in spaces.items() for n in sorted(space.__all__) if getattr(space, n) is f)
+
+
+def operands(name: str, dtype: DType) -> tuple[Tensor, Tensor]:
+    """Two operands that suit a function: matrices of small numbers, or what it takes."""
     x = np.array([[0.25, 0.5, 0.75], [0.5, 0.125, 0.25], [0.875, 0.75, 0.375]])
     y = np.array([[0.5, 0.75, 0.875], [0.25, 0.5, 0.625], [0.75, 0.125, 0.5]])
+    if name in OPERANDS:
+        x, y = OPERANDS[name](np.random.default_rng(0))
     return tuple(gt.tensor(a if dtype.floating else np.round(a), dtype) for a in (x, y))
 
 
-def call(name: str, f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+def call(name: str, f: Callable[..., Any]) -> Call:
     """The function called with two arrays."""
     if name in CALLS:
         return lambda x, y: CALLS[name](f, x, y)
@@ -186,12 +184,12 @@ def call(name: str, f: Callable[..., Any]) -> Callable[[Any, Any], Any]:
         return lambda x, y: f(x, y)
     if len(needed) == 1:
         return lambda x, y: f(x)
-    raise LookupError(f"{name}{inspect.signature(f)} needs an entry in CALLS of docs/operators.py")
+    raise LookupError(f"{name}{inspect.signature(f)} needs an entry in CALLS of docs/operator_calls.py")
 
 
-def dtypes(run: Callable[[Any, Any], Any]) -> str:
+def dtypes(name: str, run: Call) -> str:
     """In which dtypes the call runs."""
-    taken = [dtype for dtype in DTYPES if _runs(lambda d=dtype: run(*operands(d)))]
+    taken = [dtype for dtype in DTYPES if _runs(run, *operands(name, dtype))]
     words = []
     for kind, word in KINDS.items():
         all_of, some = [d for d in DTYPES if d.kind == kind], [d.name for d in taken if d.kind == kind]
@@ -199,63 +197,104 @@ def dtypes(run: Callable[[Any, Any], Any]) -> str:
     return ", ".join(words)
 
 
-def _runs(attempt: Callable[[], Any]) -> bool:
+def _runs(attempt: Callable[..., Any], *args: Any) -> bool:
     try:
-        attempt()
+        attempt(*args)
     except GTensorError:
         return False
     return True
 
 
-def _floats(result: Any) -> list[Tensor]:
-    leaves = result if isinstance(result, (tuple, list)) else [result]
-    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.dtype.floating]
-
-
-def derivative(run: Callable[[Any, Any], Any]) -> str:
-    """Whether the call has one, by both operands in float64."""
-    x, y = operands(gt.float64)
-    if not _runs(lambda: run(x, y)) or not _floats(run(x, y)):
+def derivatives(name: str, run: Call) -> str:
+    """Which derivatives the call has, by both operands, or else by the one that has some, in float64."""
+    x, y = operands(name, gt.float64)
+    if not _runs(run, x, y) or not floats(run(x, y)):
         return ""
-    try:
-        slopes = gt.grad(lambda x, y: sum(gt.sum(gt.square(out)) for out in _floats(run(x, y))), argnums=(0, 1))(x, y)
-    except GTensorError:
+
+    def loss(x: Any, y: Any) -> Any:
+        return sum(gt.sum(gt.square(out)) for out in floats(run(x, y)))
+
+    sides = {(0, 1): "", 1: " by x2", 0: " by x1"}
+    places = next((at for at in sides if _runs(gt.grad(loss, at), x, y)), None)
+    if places is None:
         return "none"
-    return "yes" if any(np.any(slope.numpy()) for slope in slopes) else "0"
-
-
-def made_of(run: Callable[[Any, Any], Any]) -> str:
-    """The kinds of the primitives that the call traces to."""
-    for dtype in (gt.float64, gt.int64, gt.bool_):
-        x, y = operands(dtype)
-        if _runs(lambda x=x, y=y: run(x, y)):
+    slopes = gt.grad(loss, places)(x, y)
+    if not any(np.any(slope.numpy()) for slope in (slopes if isinstance(slopes, tuple) else (slopes,))):
+        return "0"
+    traceable = traced(run, x, y) is not None
+    for order in (3, 2):
+        total = nth(loss, order, places)
+        if _runs(*((gt.trace, total) if traceable else (total,)), x, y):
             break
-    try:
-        graph = gt.trace(run, x, y)
-    except GTensorError:
+    else:
+        order = 1
+    return ("any" if order == 3 else str(order)) + sides[places]
+
+
+def nth(loss: Callable[..., Any], order: int, places: Any) -> Callable[..., Any]:
+    """The sum of the derivatives of that order."""
+    if not order:
+        return loss
+    below = nth(loss, order - 1, places)
+
+    def total(x: Any, y: Any) -> Any:
+        slopes = gt.grad(below, places)(x, y)
+        return sum(map(gt.sum, slopes if isinstance(slopes, tuple) else (slopes,)))
+
+    return total
+
+
+def compiled_to(name: str, run: Call) -> str:
+    """The kinds of kernels that the call alone is compiled to."""
+    for dtype in (gt.float32, gt.int64, gt.bool_):
+        x, y = operands(name, dtype)
+        if _runs(run, x, y):
+            break
+    graph = traced(run, x, y)
+    if graph is None:
         return "eager"
-    return ", ".join(sorted({eqn.prim.kind for eqn in graph.eqns}))
+    graph = simplify(graph)
+    if all(eqn.prim.kind == "view" for eqn in graph.eqns):
+        return "view"
+    program: Program = lower(fuse(graph))
+    repeats = {"loop"} if any(isinstance(step, Repeat) for step in program.steps) else set()
+    return ", ".join(sorted(repeats | {kernel.kind for kernel in kernels(place(program, PORTABLE, False))}))
 
 
-def row(name: str, f: Callable[..., Any]) -> Row:
+def row(name: str, f: Callable[..., Any], torch: dict[str, str], measured: Measured | None) -> Row:
     """What the page says of a function."""
     run = call(name, f)
     summary = (inspect.getdoc(f) or "").partition("\n")[0].replace("|", "\\|")
-    aliases = tuple(sorted(n for n in gt.__all__ if getattr(gt, n) is f and n != name))
-    numpy = NUMPY.get(name, f"np.{name}" if hasattr(np, name) else "")
-    return Row(name, summary, aliases, numpy, dtypes(run), derivative(run), made_of(run))
+    aliases = tuple(n for n in names_of(f) if n != name)
+    return Row(
+        name, summary, aliases, elsewhere(name, f, torch), dtypes(name, run), derivatives(name, run),
+        compiled_to(name, run), measured,
+    )  # fmt: skip
+
+
+def rows() -> Iterator[tuple[str, list[Row]]]:
+    """The sections of the page: their titles and rows."""
+    left = functions()
+    torch = torch_names((FOLDER / "coming-from.md").read_text(encoding="utf-8"))
+    measured = errors({name: call(name, f) for name, f in left.items() if not name.startswith("random.")})
+    for module in modules():
+        home = {"gtensor.ops": "", "gtensor": ""}.get(module.__package__, f"{module.__package__.rpartition('.')[2]}.")
+        home = "random." if module is gt.random else home
+        pairs = [(name, base) for base in sorted(defined(module)) for name in {home + base: 0, base: 0}]
+        names = [name for name, base in pairs if name in left and left[name] is getattr(module, base)]
+        found = [row(name, left.pop(name), torch, measured.get(name)) for name in names]
+        if found:
+            yield (module.__doc__ or "").partition("\n")[0].rstrip("."), found
+    assert not left, f"in no module: {', '.join(left)}"
 
 
 def text() -> str:
     """The page."""
-    parts, left = [HEAD], functions()
-    for module in modules():
-        rows = [row(name, left.pop(name)) for name in sorted(defined(module) & {*left})]
-        if rows:
-            title = (module.__doc__ or "").partition("\n")[0].rstrip(".")
-            parts.append(f"## {title}\n\n{COLUMNS}\n" + "".join(f"{r}\n" for r in rows))
-    assert not left, f"in no module: {', '.join(left)}"
-    return "\n".join(parts)
+    listed = {word: ", ".join(d.name for d in DTYPES if d.kind == kind) for kind, word in KINDS.items()}
+    words = ", ".join(word if names == word else f"{word} ({names})" for word, names in listed.items())
+    head = HEAD.format(dtypes=words, draws=DRAWS)
+    parts = [f"## {title}\n\n{COLUMNS}\n" + "".join(f"{r}\n" for r in found) for title, found in rows()]
+    return "\n".join([head, *parts])
 
 
 if __name__ == "__main__":

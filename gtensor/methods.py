@@ -1,8 +1,8 @@
 """Operators and methods of `Tensor`, by name: what they do stands with the functions they call.
 
 Every method looks its function up in `prim.FUNCTIONS`, which the modules above fill, so this file knows
-signatures and no meanings. Names are the array API's and NumPy's; PyTorch's names for the same things
-(`view`, `permute`, `unsqueeze`, `clamp`, `amax`, `mul` …) are here too.
+signatures and no meanings. Names are the array API's and NumPy's, with PyTorch's for the same things (`view`,
+`permute`, `unsqueeze`, `clamp`, `amax`, `mul` …); what PyTorch has beyond those stands in `torch_methods`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import DTypeError
 from .prim import FUNCTIONS
+from .torch_methods import TorchMethods
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -27,7 +28,7 @@ def _extents(shape: tuple[Any, ...]) -> Any:
     return shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
 
 
-class TensorMethods:
+class TensorMethods(TorchMethods):
     """What a Tensor can do; see the function of the same name in `gtensor`."""
 
     __slots__ = ()
@@ -410,7 +411,7 @@ class TensorMethods:
         return _call("flatten", self, start_dim, end_dim)
 
     def transpose(self, *axes: Any) -> Tensor:
-        """Axes in a new order; reversed when none are given."""
+        """Axes in a new order; reversed when none are given. PyTorch's `transpose` is `swapaxes`."""
         return _call("permute_dims", self, _extents(axes) if axes else tuple(range(self.ndim))[::-1])
 
     permute = transpose
@@ -426,8 +427,6 @@ class TensorMethods:
     def broadcast_to(self, *shape: Any) -> Tensor:
         """`gt.broadcast_to(x, shape)`."""
         return _call("broadcast_to", self, _extents(shape))
-
-    expand = broadcast_to
 
     def slice(self, axis: int, start: int = 0, stop: int | None = None, step: int = 1) -> Tensor:
         """Part of one axis: `x[..., start:stop:step, ...]`."""
@@ -454,7 +453,6 @@ class TensorMethods:
         return _call("astype", self, dtype)
 
     cast = astype
-    to = astype
 
     def ravel(self) -> Tensor:
         """`gt.ravel(x)`."""

@@ -31,21 +31,21 @@ LAYERS = {
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
-    "L2": """interchange tensor methods reach trace pullback grad batch interp show check gradcheck explain record
-             jacobian debug""",
+    "L2": """interchange tensor methods torch_methods reach trace pullback grad batch interp show check gradcheck
+             explain record jacobian debug""",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg inspection ops.choice ops.closeness ops.counting
              ops.diagonals ops.einsum ops.joining ops.nan_statistics ops.padding ops.places ops.repeating
              ops.sampled ops.sets ops.splitting ops.elementary ops.floats ops.special ops.custom ops.cumulative
-             ops.getitem ops.scatter ops.updates ops.quantiles ops.factors""",
+             ops.getitem ops.scatter ops.updates ops.quantiles ops.factors ops.shorthands""",
     "L4": """passes passes.axes passes.compose passes.logic passes.rules passes.sink passes.verify passes.cut
              passes.views passes.algebra passes.gemm passes.loops passes.inline passes.split passes.hoist
              passes.dce nn.activations nn.attention nn.gates nn.piecewise nn.normalization nn.functions nn.losses
              nn.divergences nn.cells nn.layers optim optim.optimizer optim.descent optim.adaptive optim.schedules
              optim.averaging optim.chaining optim.accumulation optim.grouping nn.initializers quantile random names
              nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing linalg linalg.factors linalg.norms
-             linalg.products linalg.systems""",
+             linalg.products linalg.systems nn.distances nn.likelihoods nn.margins nn.pixels""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
              cli demo doctor""",

@@ -191,6 +191,29 @@ def test_an_index_to_ignore_may_be_anything():
     )
 
 
+def test_the_axis_of_the_classes_may_be_named():
+    scores, labels = RNG.standard_normal((4, 3, 5)), np.array([[0, 4, -100], [1, 1, 2], [3, 0, 4], [-100, 2, 2]])
+    weight = np.array([1.0, 0.5, 2.0, 0.0, 1.5])
+    for f in (gt.nn.cross_entropy, gt.nn.nll_loss):
+        for options in ({}, {"weight": weight}, {"ignore_index": 2}, {"reduction": "none"}):
+            valid = np.where(labels < 0, 0, labels) if "ignore_index" in options else labels
+            usual = f(np.moveaxis(scores, -1, 1), valid, **options)
+            close(f(scores, valid, axis=-1, **options), usual)
+            close(f(scores, valid, axis=2, **options), usual)
+        close(f(scores[0].T, np.array([0, 4, 2]), axis=0), f(scores[0], np.array([0, 4, 2])))
+        with pytest.raises(ShapeError, match="axis 3 is out of range"):
+            f(scores, labels, axis=3)
+        with pytest.raises(ShapeError, match="axis=0 says that the classes are axis 0"):
+            f(scores, labels, axis=0)
+        with pytest.raises(ShapeError, match="these scores have them last: say axis=-1"):
+            f(scores, labels)
+    shares = gt.softmax(RNG.standard_normal((4, 3, 5)))
+    moved = [np.moveaxis(np.asarray(a), -1, 1) for a in (scores, shares)]
+    for smoothing in (0.0, 0.25):
+        usual = gt.nn.cross_entropy(*moved, weight=weight, label_smoothing=smoothing)
+        close(gt.nn.cross_entropy(scores, shares, weight=weight, label_smoothing=smoothing, axis=-1), usual)
+
+
 def test_classification_losses_refuse():
     for f in (gt.nn.cross_entropy, gt.nn.nll_loss):
         with pytest.raises(ShapeError, match="one label is needed per row"):

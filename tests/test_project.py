@@ -41,10 +41,19 @@ def test_the_readme_has_every_setting():
     assert rows == [(setting.variable, name, setting.doc) for name, setting in SETTINGS.items()]
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+PAGES = sorted(
+    p.relative_to(ROOT).as_posix() for folder in (".", "docs", "examples") for p in ROOT.glob(f"{folder}/*.md")
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_links_lead_somewhere(name):
     links = re.findall(r"\]\(([^)]+)\)", (ROOT / name).read_text(encoding="utf-8"))
-    assert not [link for link in links if "://" not in link and not (ROOT / link).exists()]
+    assert not [link for link in links if "://" not in link and not ((ROOT / name).parent / link).exists()]
+
+
+def test_every_page_of_the_documentation_is_linked():
+    assert not [page for page in PAGES if page.startswith("docs/") and f"({page})" not in README]
 
 
 @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])

@@ -18,14 +18,36 @@ from .attention import multi_head_attention, scaled_dot_product_attention
 from .cells import GRU, LSTM, Cell, ClonedMemory, Elman, GatedMemory
 from .channels import batch_norm, group_norm, instance_norm
 from .convolution import conv1d, conv2d, conv3d, conv_transpose1d, conv_transpose2d, conv_transpose3d
+from .distances import cdist, cosine_similarity, normalize, pairwise_distance
 from .divergences import binary_cross_entropy, binary_cross_entropy_with_logits, kl_div
 from .functions import dropout, embedding, linear, one_hot
 from .gates import glu, mish, softmin, softsign, swiglu
 from .image_layers import AvgPool2d, BatchNorm, Conv1d, Conv2d, Conv3d, Flatten, GroupNorm, MaxPool2d
 from .layers import Dropout, Embedding, Layer, LayerNorm, Linear, MultiHeadAttention, RMSNorm, Sequential
+from .likelihoods import gaussian_nll_loss, poisson_nll_loss
 from .losses import cross_entropy, huber_loss, l1_loss, mse_loss, nll_loss, smooth_l1_loss
+from .margins import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+)
 from .normalization import layer_norm, log_softmax, logsumexp, rms_norm, softmax
-from .piecewise import celu, elu, hardsigmoid, hardswish, hardtanh, prelu, relu6, selu, threshold
+from .piecewise import (
+    celu,
+    elu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    prelu,
+    relu6,
+    selu,
+    softshrink,
+    threshold,
+)
+from .pixels import pixel_shuffle, pixel_unshuffle
 from .pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -100,6 +122,7 @@ __all__ = [
     "bce_with_logits",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "cdist",
     "celu",
     "clip",
     "conv1d",
@@ -108,16 +131,21 @@ __all__ = [
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "cross_entropy",
     "dropout",
     "elu",
     "embedding",
+    "gaussian_nll_loss",
     "gelu",
     "glu",
     "group_norm",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "hinge_embedding_loss",
     "huber_loss",
     "initializers",
     "instance_norm",
@@ -131,6 +159,7 @@ __all__ = [
     "log_softmax",
     "logsigmoid",
     "logsumexp",
+    "margin_ranking_loss",
     "max_pool1d",
     "max_pool2d",
     "max_pool3d",
@@ -138,7 +167,12 @@ __all__ = [
     "mse_loss",
     "multi_head_attention",
     "nll_loss",
+    "normalize",
     "one_hot",
+    "pairwise_distance",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "poisson_nll_loss",
     "prelu",
     "relu",
     "relu6",
@@ -148,13 +182,16 @@ __all__ = [
     "sigmoid",
     "silu",
     "smooth_l1_loss",
+    "soft_margin_loss",
     "softmax",
     "softmin",
     "softplus",
+    "softshrink",
     "softsign",
     "stop_gradient",
     "swiglu",
     "tanh",
     "threshold",
+    "triplet_margin_loss",
     "upsample",
 ]

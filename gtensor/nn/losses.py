@@ -16,7 +16,7 @@ from ..ops.reduce import sum
 from ..ops.statistics import floating, mean
 from ..ops.transcendental import exp, log, square
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import int64, show_shapes
+from ..types import Shape, int64, normalize_axis, show_shapes
 from .activations import clip
 from .functions import classes, hot
 from .normalization import shifted
@@ -137,12 +137,15 @@ class _Rows:
         return reduced(where(self.kept, loss, 0), reduction, what, ones)
 
 
-def _class_axis(scores: Tensor, what: str) -> tuple[int, int]:
-    """The axis of the classes, the second or the only one, and their number; raises ShapeError if there are none."""
-    axis = min(1, scores.ndim - 1)
-    if axis < 0 or not isinstance(extent := scores.type.shape[axis], int) or not extent:
+def _class_axis(scores: Tensor, axis: int | None, what: str) -> tuple[int, int]:
+    """The axis of the classes, the second or the only one unless it is given, and their number.
+
+    Raises ShapeError if there are none, or no such axis.
+    """
+    found = min(1, scores.ndim - 1) if axis is None else normalize_axis(axis, scores.ndim)
+    if found < 0 or not isinstance(extent := scores.type.shape[found], int) or not extent:
         raise ShapeError(f"{what}: {scores.type} is no [classes], [rows, classes] or [rows, classes, …]")
-    return axis, extent
+    return found, extent
 
 
 def _class_weights(weight: Any, scores: Tensor, axis: int, what: str) -> Tensor:
@@ -154,14 +157,16 @@ def _class_weights(weight: Any, scores: Tensor, axis: int, what: str) -> Tensor:
     return apply("reshape", tensor, shape=shape)
 
 
-def _rows(scores: Tensor, labels: Tensor, weight: Any, ignore_index: int | None, what: str) -> _Rows:
+def _rows(
+    scores: Tensor, labels: Tensor, weight: Any, ignore_index: int | None, class_axis: int | None, what: str
+) -> _Rows:
     """Labels checked against the scores; one row of classes has one label."""
-    axis, count = _class_axis(scores, what)
+    axis, count = _class_axis(scores, class_axis, what)
     shape = scores.type.shape
     if labels.type.shape != shape[:axis] + shape[axis + 1 :]:
         raise ShapeError(
             f"{what}: labels are {labels.type}, scores {scores.type}: one label is needed per row of classes",
-            hint=f"classes are axis {axis}, as in PyTorch: reshape to [rows, classes] and [rows]",
+            hint=_hint(labels.type.shape, shape, axis, class_axis),
         )
     checked = apply("check_index", labels, low=0, high=count, ignore=ignore_index)
     where_hot = hot(checked, shape, axis)
@@ -172,13 +177,28 @@ def _rows(scores: Tensor, labels: Tensor, weight: Any, ignore_index: int | None,
     return _Rows(axis, count, where_hot, kept, weights)
 
 
+def _hint(labels: Shape, scores: Shape, axis: int, given: int | None) -> str:
+    """What to do about labels that do not fit the scores."""
+    if given is not None:
+        return f"axis={given} says that the classes are axis {axis} of the scores: labels have all others"
+    if labels == scores[:-1]:
+        return "classes are axis 1, as in PyTorch; these scores have them last: say axis=-1"
+    return f"classes are axis {axis}, as in PyTorch: say axis=…, or reshape to [rows, classes] and [rows]"
+
+
 def nll_loss(
-    log_probs: Any, labels: Any, weight: Any = None, ignore_index: int | None = -100, reduction: str = "mean"
+    log_probs: Any,
+    labels: Any,
+    weight: Any = None,
+    ignore_index: int | None = -100,
+    reduction: str = "mean",
+    axis: int | None = None,
 ) -> Tensor:
     """The negative log-probability of each row's label, times its class's weight; their mean or sum.
 
     log_probs: [classes], [rows, classes] or [rows, classes, …] floats, as `log_softmax` gives along axis 1;
-    labels: integers, one per row ([], [rows], [rows, …]); weight: [classes]. Rows with the label
+    labels: integers, one per row ([], [rows], [rows, …]); weight: [classes]; axis: where the classes are, if
+    elsewhere (-1 for [rows, …, classes] and labels [rows, …]). Rows with the label
     `ignore_index` count 0; the mean is over the weights of the rows that count (NaN if there are none).
     The result is 0-d, or as labels for reduction "none". Raises IndexError for a label that is neither in
     [0, classes) nor ignored, ShapeError, DTypeError, and OptionError for another reduction.
@@ -189,7 +209,7 @@ def nll_loss(
     Tensor(0.6931472, dtype=float32)
     """
     scores = floating(log_probs)
-    rows = _rows(scores, classes(labels, "nll_loss"), weight, ignore_index, "nll_loss")
+    rows = _rows(scores, classes(labels, "nll_loss"), weight, ignore_index, axis, "nll_loss")
     loss = -rows.picked(scores)
     return rows.reduced(loss if rows.weights is None else loss * rows.weights, reduction, "nll_loss")
 
@@ -201,11 +221,13 @@ def cross_entropy(
     ignore_index: int | None = -100,
     label_smoothing: float = 0.0,
     reduction: str = "mean",
+    axis: int | None = None,
 ) -> Tensor:
     """The cross-entropy of softmax(logits) against labels or probabilities of classes; mean or sum over rows.
 
     logits: [classes], [rows, classes] or [rows, classes, …]; labels: integers, one per row, or floats of
-    the logits' shape: probabilities of the classes; weight: [classes]. With smoothing e the probability of
+    the logits' shape: probabilities of the classes; weight: [classes]; axis: where the classes are, if
+    elsewhere (-1 for logits [rows, …, classes] and labels [rows, …]). With smoothing e the probability of
     a class is (1 - e) p + e / classes. Rows with the label `ignore_index` count 0 (not for probabilities);
     the mean is over the weights of the rows that count (NaN if there are none), for probabilities over all
     rows. The result is 0-d, or one loss per row for reduction "none". Raises IndexError for a label that is
@@ -223,8 +245,8 @@ def cross_entropy(
     if target.type.dtype.floating:
         if ignore_index not in (None, -100):
             raise OptionError("cross_entropy: ignore_index is for labels, not for probabilities of classes")
-        return _soft_cross_entropy(scores, target, weight, label_smoothing, reduction)
-    rows = _rows(scores, classes(target, "cross_entropy"), weight, ignore_index, "cross_entropy")
+        return _soft_cross_entropy(scores, target, weight, label_smoothing, reduction, axis)
+    rows = _rows(scores, classes(target, "cross_entropy"), weight, ignore_index, axis, "cross_entropy")
     below, log_total = _log_softmax_parts(scores, rows.axis)
     if label_smoothing:
         other = label_smoothing / rows.count
@@ -236,9 +258,11 @@ def cross_entropy(
     return rows.reduced(loss, reduction, "cross_entropy")
 
 
-def _soft_cross_entropy(scores: Tensor, target: Tensor, weight: Any, smoothing: float, reduction: str) -> Tensor:
+def _soft_cross_entropy(
+    scores: Tensor, target: Tensor, weight: Any, smoothing: float, reduction: str, class_axis: int | None
+) -> Tensor:
     """Cross-entropy against probabilities."""
-    axis, count = _class_axis(scores, "cross_entropy")
+    axis, count = _class_axis(scores, class_axis, "cross_entropy")
     if target.type.shape != scores.type.shape:
         raise ShapeError(f"cross_entropy: probabilities are {target.type}, logits {scores.type}")
     below, log_total = _log_softmax_parts(scores, axis)

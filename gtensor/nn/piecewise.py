@@ -1,4 +1,4 @@
-"""Activations given piece by piece: relu6, hardtanh, hardsigmoid, hardswish, threshold, prelu, elu, selu, celu.
+"""Activations given piece by piece: relu6, hardtanh and its kin, threshold, prelu, elu, selu, celu, shrinkages.
 
 Comes in: an array of any shape; where a rule rounds, integers give the default float. Goes out: one of the same shape.
 Laws: NaN stays NaN; a piece that is not taken contributes exactly nothing to the gradient; at a kink the derivatives
@@ -143,3 +143,30 @@ def celu(x: Any, /, alpha: Any = 1.0) -> Tensor:
     """
     tensor, scale = meet(floating(x), alpha)
     return where(tensor > 0, tensor, scale * expm1(tensor / scale))
+
+
+def hardshrink(x: Any, /, lambd: Any = 0.5) -> Tensor:
+    """x where its size is above lambd, else 0. Its derivative at the bounds is 0.
+
+    x: any shape; lambd: a number, or an array that broadcasts.
+
+    >>> import gtensor as gt
+    >>> gt.nn.hardshrink(gt.tensor([-1.0, 0.5, 2.0]))
+    Tensor([-1.,  0.,  2.], dtype=float32)
+    """
+    tensor, limit = meet(x, lambd)
+    return where((tensor >= -limit) & (tensor <= limit), 0, tensor)
+
+
+def softshrink(x: Any, /, lambd: Any = 0.5) -> Tensor:
+    """x moved towards 0 by lambd, and 0 where that would pass it. Its derivative at the bounds is 0.
+
+    x: any shape; lambd: a number, or an array that broadcasts (and then has a gradient).
+
+    >>> import gtensor as gt
+    >>> gt.nn.softshrink(gt.tensor([-1.0, 0.5, 2.0]))
+    Tensor([-0.5,  0. ,  1.5], dtype=float32)
+    """
+    tensor, limit = meet(x, lambd)
+    inner = where(tensor < -limit, tensor + limit, where(tensor != tensor, tensor, 0))
+    return where(tensor > limit, tensor - limit, inner)

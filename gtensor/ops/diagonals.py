@@ -1,4 +1,4 @@
-"""Matrices and their diagonals: diag, diagonal, diagflat, matrix_trace, tri, tril, triu, vander.
+"""Matrices and their diagonals: diag, diagonal, diagflat, diag_embed, matrix_trace, tri, tril, triu, vander.
 
 A diagonal is a strided slice of the flattened matrix, and the matrix of a diagonal is a strided pad, so each
 is the other's derivative and no index is computed. Laws: what lies outside a triangle contributes exactly
@@ -79,15 +79,37 @@ def diagflat(x: Any, /, k: int = 0) -> Tensor:
     return _matrix(apply("reshape", tensor, shape=(tensor.type.size,)), k)
 
 
-def _matrix(vector: Tensor, k: int) -> Tensor:
-    count = vector.type.shape[0]
+def _matrix(rows: Tensor, k: int) -> Tensor:
+    """[..., n] as the k-th diagonals of matrices."""
+    *lead, count = rows.type.shape
     if isinstance(count, Dim):
-        raise ShapeError(f"diag: the extent of {vector.type} must be constant")
+        raise ShapeError(f"diag: the extent of {rows.type} must be constant")
     size = count + abs(k)
-    start = k if k >= 0 else -k * size
-    zero = np.zeros((), vector.dtype.dtype).item()
-    flat = apply("pad", vector, shape=(size * size,), start=(start,), step=(size + 1,), value=zero)
-    return apply("reshape", flat, shape=(size, size))
+    start = (*(0 for _ in lead), k if k >= 0 else -k * size)
+    step = (*(1 for _ in lead), size + 1)
+    zero = np.zeros((), rows.dtype.dtype).item()
+    flat = apply("pad", rows, shape=(*lead, size * size), start=start, step=step, value=zero)
+    return apply("reshape", flat, shape=(*lead, size, size))
+
+
+@public
+def diag_embed(x: Any, /, offset: int = 0) -> Tensor:
+    """Matrices with the rows of x on a diagonal and zeros elsewhere, as `torch.diag_embed`.
+
+    x: [..., n], for [..., n + |offset|, n + |offset|]. Raises ShapeError for a 0-d array and a run-time n.
+
+    >>> import gtensor as gt
+    >>> gt.diag_embed(gt.tensor([[1, 2], [3, 4]]))
+    Tensor([[[1, 0],
+             [0, 2]],
+    <BLANKLINE>
+            [[3, 0],
+             [0, 4]]], dtype=int64)
+    """
+    tensor = as_tensor(x)
+    if tensor.ndim == 0:
+        raise ShapeError("diag_embed takes rows, not a 0-d array")
+    return _matrix(tensor, offset)
 
 
 @public
