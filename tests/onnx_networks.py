@@ -1,6 +1,6 @@
 """ONNX operators as functions of gt.nn: convolutions, pools, norms, resizing, recurrent cells, attention, losses.
 
-Importing this fills the table of `onnx_adapter` up. What is said there holds here.
+`OPERATORS` is the table of `onnx_adapter` with these in it. What is said there holds here.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import math
 from typing import Any
 
 import gtensor as gt
-from tests.onnx_adapter import adapter, integers
+from tests.onnx_adapter import OPERATORS, adapter, integers
+
+__all__ = ["OPERATORS"]
 
 CONV = {1: gt.nn.conv1d, 2: gt.nn.conv2d, 3: gt.nn.conv3d}
 CONV_TRANSPOSE = {1: gt.nn.conv_transpose1d, 2: gt.nn.conv_transpose2d, 3: gt.nn.conv_transpose3d}
