@@ -63,7 +63,6 @@ FOREIGN = {
     "uint[24]": "integers of less than a byte",
     "object": "strings",
     "list": "a sequence of arrays",
-    "NoneType": "an optional array",
 }
 """Dtypes (or classes) of onnx that gtensor has not, and is not to have, by pattern."""
 
