@@ -177,7 +177,9 @@ def max_pool2d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """`max_pool1d` over two axes: x is [..., H, W]; sizes are one integer or one (of padding also a pair) per axis.
+    """`max_pool1d` over two axes: x is [..., H, W]; options are one integer or one per axis.
+
+    `padding` may also be a pair (before, after) per axis.
 
     >>> import gtensor as gt
     >>> gt.nn.max_pool2d(gt.ones((8, 3, 9, 9)), 3, stride=2, padding=1).shape
@@ -190,7 +192,9 @@ def max_pool3d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """`max_pool1d` over three axes: x is [..., D, H, W]; sizes are one integer, or one (of padding also a pair) each.
+    """`max_pool1d` over three axes: x is [..., D, H, W]; options are one integer or one per axis.
+
+    `padding` may also be a pair (before, after) per axis.
 
     >>> import gtensor as gt
     >>> gt.nn.max_pool3d(gt.ones((1, 4, 4, 4)), (2, 1, 2)).shape
@@ -220,7 +224,9 @@ def avg_pool2d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
-    """`avg_pool1d` over two axes: x is [..., H, W]; sizes are one integer or one (of padding also a pair) per axis.
+    """`avg_pool1d` over two axes: x is [..., H, W]; options are one integer or one per axis.
+
+    `padding` may also be a pair (before, after) per axis.
 
     >>> import gtensor as gt
     >>> gt.nn.avg_pool2d(gt.ones((8, 3, 6, 7)), 2).shape
@@ -233,7 +239,9 @@ def avg_pool3d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, dilation: Any = 1,
 ) -> Tensor:  # fmt: skip
-    """`avg_pool1d` over three axes: x is [..., D, H, W]; sizes are one integer, or one (of padding also a pair) each.
+    """`avg_pool1d` over three axes: x is [..., D, H, W]; options are one integer or one per axis.
+
+    `padding` may also be a pair (before, after) per axis.
 
     >>> import gtensor as gt
     >>> gt.nn.avg_pool3d(gt.ones((1, 4, 4, 4)), 2).shape
