@@ -85,9 +85,11 @@ def pooling(a, x):
 @adapter("MaxPool")
 def max_pool(a, x):
     """Indices count through the whole array, in column-major order of the last axes with `storage_order` 1."""
-    axes = x.ndim - 2
-    largest, places = MAX_POOL[axes](x, *pooling(a, x), bool(a.ceil_mode), return_indices=True)
-    extents = x.shape[2:]
+    axes, extents = x.ndim - 2, x.shape[2:]
+    found = MAX_POOL[axes](x, *pooling(a, x), bool(a.ceil_mode), return_indices=a.outputs > 1)
+    if a.outputs == 1:
+        return found
+    largest, places = found
     if a.storage_order:
         places = gt.ravel_multi_index(gt.unravel_index(places, extents)[::-1], extents[::-1])
     planes = gt.reshape(gt.arange(math.prod(x.shape[:2])), (*x.shape[:2], *(1,) * axes))
@@ -215,12 +217,13 @@ def resize(a, x, roi=None, scales=None, sizes=None):
 # ---- recurrence ------------------------------------------------------------------------------------------
 
 
-def recurrence(a, cell, inputs, layers, states):
+def recurrence(a, cell, inputs, layers, lengths, states):
     """A cell over a sequence [steps, batch, inputs], forwards, backwards or both; gives all outputs, last states.
 
     `layers` has the parameters of each direction, `states` the first states [directions, batch, size] or None.
-    With `layout` 1 the batch is the first axis of everything.
+    With `layout` 1 the batch is the first axis of everything. All sequences are of one length.
     """
+    assert lengths is None
     xs = gt.swapaxes(inputs, 0, 1) if a.layout else inputs
     outputs, last = [], []
     for i, params in enumerate(layers):
@@ -257,21 +260,21 @@ def parameters(w, r, b, order):
 
 @adapter("RNN")
 def rnn(a, x, w, r, b=None, lengths=None, first=None):
-    return recurrence(a, gt.nn.Elman(x.shape[-1], a.hidden_size), x, parameters(w, r, b, (0,)), [first])
+    return recurrence(a, gt.nn.Elman(x.shape[-1], a.hidden_size), x, parameters(w, r, b, (0,)), lengths, [first])
 
 
 @adapter("GRU")
 def gru(a, x, w, r, b=None, lengths=None, first=None):
     """ONNX has z, r, n where gtensor has r, z, n."""
     cell = gt.nn.GRU(x.shape[-1], a.hidden_size, reset_after=bool(a.linear_before_reset))
-    return recurrence(a, cell, x, parameters(w, r, b, (1, 0, 2)), [first])
+    return recurrence(a, cell, x, parameters(w, r, b, (1, 0, 2)), lengths, [first])
 
 
 @adapter("LSTM")
 def lstm(a, x, w, r, b=None, lengths=None, first=None, carried=None):
     """ONNX has i, o, f, c where gtensor has i, f, g, o."""
     layers = parameters(w, r, b, (0, 2, 3, 1))
-    return recurrence(a, gt.nn.LSTM(x.shape[-1], a.hidden_size), x, layers, [first, carried])
+    return recurrence(a, gt.nn.LSTM(x.shape[-1], a.hidden_size), x, layers, lengths, [first, carried])
 
 
 # ---- attention -------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ while pytest collects.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -156,6 +156,11 @@ def test_eager(operator):
     report(group, [run(case, traced(case)) for case in group])
 
 
+def all_of(group: Sequence[Case]) -> Callable[..., Any]:
+    """Several cases as one function of the inputs of each."""
+    return lambda inputs: [run(case, given) for case, given in zip(group, inputs, strict=True)]
+
+
 TRACED = [name for name, operator in OPERATORS.items() if operator.traced]
 TOGETHER = [TRACED[i : i + 8] for i in range(0, len(TRACED), 8)]
 
@@ -165,12 +170,7 @@ def test_compiled(operators):
     every = [case for operator in operators for case in runs(operator)]
     for first in range(0, len(every), BATCH):
         group = every[first : first + BATCH]
-
-        @gt.compile
-        def together(inputs, group=tuple(group)):
-            return [run(case, given) for case, given in zip(group, inputs, strict=True)]
-
-        report(group, together([traced(case) for case in group]))
+        report(group, gt.compile(all_of(group))([traced(case) for case in group]))
 
 
 @pytest.mark.parametrize("operator", sorted(set(OPERATORS) - set(TRACED)))
