@@ -152,6 +152,20 @@ def test_indices_of_the_largest(case):
     close12(largest - places / 1000, first)  # of equal ones the first
 
 
+def test_pools_of_a_batch():
+    """By vmap, and of a number of pictures that is known at run time only."""
+
+    def f(x):
+        found = gt.nn.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)
+        return *found, gt.nn.avg_pool2d(x, 3, 2, [(0, 1), (2, 0)], ceil_mode=True, count_include_pad=False)
+
+    x = f32(RNG.integers(-3, 3, (5, 2, 7, 6)))
+    agree(gt.vmap(f)(x), f(x))
+    some = gt.compile(f).trace(gt.spec(("B", 2, 7, 6), max={"B": 8})).lower().compile()
+    for count in (1, 5):
+        agree(some(x[:count]), f(x[:count]))
+
+
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (4, 6), (None, 5), (2, 7)], ids=str)
 def test_adaptive_pools(sizes):
     x = RNG.standard_normal((2, 3, 8, 6 if sizes != (2, 7) else 9))

@@ -105,7 +105,7 @@ def _indices(seen: Tensor, pool: _Pool, extents: Sizes) -> Tensor:
     rest = argmax(line, axis=len(lead))
     flat, step = as_tensor(0), 1
     for i in reversed(range(axes)):
-        start = apply("iota", shape=rest.type.shape, axis=len(lead) + i, dtype=int64) * pool.stride[i]
+        start = apply("iota", shape=counts, axis=i, dtype=int64) * pool.stride[i]
         start = start - pool.border[i][0]
         # Where nothing is larger than the border the first element of the window may lie in it: the next one inside.
         tap = maximum(rest % pool.window[i], -(start // pool.dilation[i]))
