@@ -193,6 +193,18 @@ def test_adaptive_pools_of_one_and_three_axes():
     close12(gt.nn.adaptive_max_pool3d(cube, (2, 2, 3))[:, 1, 0, 2], cube[:, 2:, :2, 4:].max((1, 2, 3)))
 
 
+def test_uneven_parts_see_only_their_elements():
+    x = np.array([1.0, 2.0, np.nan, 4.0, 5.0])  # parts 0:2, 1:4 and 3:5
+    for f, wanted in ((gt.nn.adaptive_avg_pool1d, [1.5, np.nan, 4.5]), (gt.nn.adaptive_max_pool1d, [2, np.nan, 5])):
+        np.testing.assert_array_equal(f(x, 3), wanted)
+        np.testing.assert_array_equal(gt.compile(lambda x, f=f: f(x, 3))(x), wanted)
+    same = gt.grad(lambda x: gt.nn.adaptive_max_pool1d(x, 2)[0])(np.array([3.0, 3.0, 3.0, 3.0, 3.0]))
+    close12(same, [1 / 3, 1 / 3, 1 / 3, 0, 0])
+    low = gt.nn.adaptive_max_pool1d(np.array([-5, -4, -3, -2, -1]), 3)
+    assert (low.dtype, low.tolist()) == (gt.int64, [-4, -2, -1])
+    assert gt.nn.adaptive_max_pool1d(np.array([True, False, False, False, False]), 3).tolist() == [True, False, False]
+
+
 def test_wrong_pools():
     x = gt.ones((2, 6, 6))
     with pytest.raises(OptionError, match="smaller than the window"):

@@ -7,8 +7,8 @@ window holds of the padding never wins and, for a mean, counts only with `count_
 
 from __future__ import annotations
 
+import builtins
 import functools
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError
-from ..ops.arithmetic import add, maximum
-from ..ops.assemble import stack
+from ..ops.arithmetic import add, maximum, minimum, where
 from ..ops.conv import span
-from ..ops.create import ones
+from ..ops.create import arange, ones
+from ..ops.index import take
+from ..ops.layout import expand_dims, reshape
 from ..ops.reduce import argmax, max, sum
 from ..ops.statistics import floating, mean
-from ..tensor import Tensor, apply, as_tensor
+from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim, bool_, int64
 from .convolution import Sizes, borders, padded, sizes
 
@@ -79,7 +80,7 @@ def _beyond(extent: int, border: tuple[int, int], reach: int, stride: int) -> in
 def _lowest(x: Tensor) -> float:
     """What is never larger than an element."""
     dtype = x.dtype
-    return -math.inf if dtype.floating else int(np.iinfo(dtype.dtype).min)
+    return -math.inf if dtype.floating else 0 if dtype == bool_ else int(np.iinfo(dtype.dtype).min)
 
 
 def _max_pool(
@@ -253,14 +254,16 @@ def avg_pool3d(
 # ---- to a given size --------------------------------------------------------------------------------------
 
 
-def _adaptive(
-    what: str, axes: int, x: Tensor, output_size: Any, fold: Callable[[Tensor, tuple[int, ...]], Tensor]
-) -> Tensor:
+Fold = Callable[[Tensor, Tensor | None, tuple[int, ...]], Tensor]
+"""Parts, which of their elements count (None: all), and the axes inside a part; gives one element for each part."""
+
+
+def _adaptive(what: str, axes: int, x: Tensor, output_size: Any, fold: Fold) -> Tensor:
     """Each axis of n in `output_size` parts, part i from floor(i n / size) to ceil((i + 1) n / size), folded.
 
-    Where all parts are of one length they are one view; else each part is folded by itself.
+    Where all parts are of one length they are a view; else all are read with the length of the longest, under a mask.
     """
-    extents, inside = _pooled_axes(what, x, axes), tuple(range(x.ndim - axes, x.ndim))
+    extents, first = _pooled_axes(what, x, axes), x.ndim - axes
     given = (output_size,) * axes if output_size is None or isinstance(output_size, int) else tuple(output_size)
     if len(given) == axes:
         given = tuple(n if size is None else size for n, size in zip(extents, given, strict=True))
@@ -269,21 +272,36 @@ def _adaptive(
         raise ShapeError(f"{what}: nothing to pool in {x.type}")
     if all(n % size == 0 for n, size in zip(extents, counts, strict=True)):
         window = tuple(n // size for n, size in zip(extents, counts, strict=True))
-        return fold(apply("windows", x, window=window, step=window, dilation=(1,) * axes), inside)
-    parts = []
-    for at in itertools.product(*map(range, counts)):
-        cut = (slice(i * n // size, -(-(i + 1) * n // size)) for i, n, size in zip(at, extents, counts, strict=True))
-        parts.append(fold(x[(..., *cut)], inside))
-    joined = stack(parts, axis=-1)
-    return apply("reshape", joined, shape=(*x.type.shape[: x.ndim - axes], *counts))
+        seen = apply("windows", x, window=window, step=window, dilation=(1,) * axes)
+        return fold(seen, None, tuple(range(first, first + axes)))
+    inside = as_tensor(True)
+    for i, (n, size) in enumerate(zip(extents, counts, strict=True)):
+        starts, ends = arange(size) * n // size, -(arange(1, size + 1) * -n // size)
+        longest = builtins.max(-((k + 1) * -n // size) - k * n // size for k in range(size))
+        places = expand_dims(starts, 1) + arange(longest)
+        rest = (1,) * (2 * (axes - i - 1))
+        inside = inside & reshape(places < expand_dims(ends, 1), (size, longest, *rest))
+        x = take(x, minimum(places, n - 1), axis=first + 2 * i)
+    return fold(x, inside, tuple(range(first + 1, x.ndim, 2)))
+
+
+def _mean_of(x: Tensor, counts: Tensor | None, axes: tuple[int, ...]) -> Tensor:
+    if counts is None:
+        return mean(x, axes)
+    lead = x.ndim - counts.ndim
+    return sum(where(counts, x, 0), axes) / sum(cast(counts, x.dtype), tuple(i - lead for i in axes))
+
+
+def _largest_of(x: Tensor, counts: Tensor | None, axes: tuple[int, ...]) -> Tensor:
+    return max(x if counts is None else where(counts, x, _lowest(x)), axes)
 
 
 def _adaptive_avg(axes: int, x: Any, output_size: Any) -> Tensor:
-    return _adaptive(f"adaptive_avg_pool{axes}d", axes, floating(x), output_size, mean)
+    return _adaptive(f"adaptive_avg_pool{axes}d", axes, floating(x), output_size, _mean_of)
 
 
 def _adaptive_max(axes: int, x: Any, output_size: Any) -> Tensor:
-    return _adaptive(f"adaptive_max_pool{axes}d", axes, as_tensor(x), output_size, max)
+    return _adaptive(f"adaptive_max_pool{axes}d", axes, as_tensor(x), output_size, _largest_of)
 
 
 def adaptive_avg_pool1d(x: Any, output_size: Any) -> Tensor:
