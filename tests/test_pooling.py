@@ -198,8 +198,8 @@ def test_uneven_parts_see_only_their_elements():
     for f, wanted in ((gt.nn.adaptive_avg_pool1d, [1.5, np.nan, 4.5]), (gt.nn.adaptive_max_pool1d, [2, np.nan, 5])):
         np.testing.assert_array_equal(f(x, 3), wanted)
         np.testing.assert_array_equal(gt.compile(lambda x, f=f: f(x, 3))(x), wanted)
-    same = gt.grad(lambda x: gt.nn.adaptive_max_pool1d(x, 2)[0])(np.array([3.0, 3.0, 3.0, 3.0, 3.0]))
-    close12(same, [1 / 3, 1 / 3, 1 / 3, 0, 0])
+    slope = gt.grad(lambda x: gt.nn.adaptive_max_pool1d(x, 2)[0])(np.array([3.0, 3.0, 3.0, 3.0, 3.0]))
+    close12(slope, [1 / 3, 1 / 3, 1 / 3, 0, 0])
     low = gt.nn.adaptive_max_pool1d(np.array([-5, -4, -3, -2, -1]), 3)
     assert (low.dtype, low.tolist()) == (gt.int64, [-4, -2, -1])
     assert gt.nn.adaptive_max_pool1d(np.array([True, False, False, False, False]), 3).tolist() == [True, False, False]
