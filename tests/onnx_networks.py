@@ -214,6 +214,17 @@ def resize(a, x, roi=None, scales=None, sizes=None):
     return gt.nn.interpolate(x, **how, mode=mode, align_corners=a.coordinate_transformation_mode == "align_corners")
 
 
+@adapter("AffineGrid", fixed=(1,))
+def affine_grid(a, theta, size):
+    return gt.nn.affine_grid(theta, integers(size), bool(a.align_corners))
+
+
+@adapter("GridSample")
+def grid_sample(a, x, grid):
+    mode = {"nearest": "nearest", "linear": "bilinear", "cubic": "bicubic"}[a.mode]
+    return gt.nn.grid_sample(x, grid, mode, a.padding_mode, bool(a.align_corners))
+
+
 # ---- recurrence ------------------------------------------------------------------------------------------
 
 

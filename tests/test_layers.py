@@ -44,8 +44,8 @@ LAYERS = {
              passes.dce nn.activations nn.attention nn.gates nn.piecewise nn.normalization nn.functions nn.losses
              nn.divergences nn.cells nn.layers optim optim.optimizer optim.descent optim.adaptive optim.schedules
              optim.averaging optim.chaining optim.accumulation optim.grouping nn.initializers quantile random names
-             nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing linalg linalg.factors linalg.norms
-             linalg.products linalg.systems""",
+             nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing nn.sampling linalg linalg.factors
+             linalg.norms linalg.products linalg.systems""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
              cli demo doctor""",
