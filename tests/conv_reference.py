@@ -23,6 +23,11 @@ def bordered(x, pairs, value=0.0):
     return np.pad(x, [(0, 0)] * (x.ndim - len(pairs)) + list(pairs), constant_values=value)
 
 
+def both(padding):
+    """One number stands on both sides."""
+    return (padding, padding) if isinstance(padding, int) else padding
+
+
 def conv(x, w, bias, stride, pairs, dilation, groups):
     """x: [N, C, *S], w: [O, C / groups, *K]."""
     x = bordered(x, pairs)
@@ -56,17 +61,21 @@ def conv_transpose(x, w, bias, stride, padding, extra, dilation, groups):
         )
         rows = slice(group * w.shape[1], (group + 1) * w.shape[1])
         out[(n, rows, *cut)] += x[(n, c, *at)] * w[c]
-    out = out[(..., *(slice(p, m - p) for p, m in zip(padding, full, strict=True)))]
+    out = out[(..., *(slice(p, m - q) for (p, q), m in zip(map(both, padding), full, strict=True)))]
     return out if bias is None else out + bias.reshape(-1, *(1,) * axes)
 
 
-def pool(x, fold, window, stride, padding, dilation, border):
-    """The last axes of x in windows, each folded to a number."""
-    x = bordered(x, [(p, p) for p in padding], border)
+def pool(x, fold, window, stride, padding, dilation, border, ceil=False):
+    """The last axes of x in windows, each folded to a number; in ceil mode the last one may reach beyond the border."""
+    x = bordered(x, list(map(both, padding)), border)
     axes = len(window)
-    found = {
-        at: fold(x[(..., *cut)], axis=tuple(range(x.ndim - axes, x.ndim)))
-        for at, cut in places(x.shape[x.ndim - axes :], window, stride, dilation)
-    }
-    counts = tuple(n + 1 for n in max(found))
-    return np.stack([found[at] for at in np.ndindex(*counts)], -1).reshape(*x.shape[: x.ndim - axes], *counts)
+    lines = []
+    for n, pair, k, s, d in zip(x.shape[x.ndim - axes :], map(both, padding), window, stride, dilation, strict=True):
+        starts = [i for i in range(0, n, s) if i + (k - 1) * d < n or (ceil and i - s + (k - 1) * d < n - 1)]
+        starts = [i for i in starts if i + (k - 1) * d < n or i < n - pair[1]]
+        lines.append([[at for at in range(i, i + k * d, d) if at < n] for i in starts])
+    found = np.empty((*x.shape[: x.ndim - axes], *map(len, lines)))
+    for at in np.ndindex(*map(len, lines)):
+        seen = x[(..., *np.ix_(*(line[i] for line, i in zip(lines, at, strict=True))))]
+        found[(..., *at)] = fold(seen, axis=tuple(range(x.ndim - axes, x.ndim)))
+    return found

@@ -104,6 +104,19 @@ def test_the_gates_of_a_cell_are_those_that_move_it():
     np.testing.assert_allclose(hidden.numpy(), o * np.tanh(after), rtol=1e-12)
 
 
+def test_a_gru_that_resets_before_its_product():
+    cell, params, state, xs = drawn(gt.nn.GRU)
+    before = gt.nn.GRU(INPUTS, SIZE, OUTPUTS, reset_after=False)
+    assert before.weights() == cell.weights()
+    r, z = (np.asarray(gate) for gate in before.gate(params, state, xs[0]))
+    from_x, from_h = (part @ params[k]["w"] + params[k]["b"] for k, part in (("input", xs[0]), ("hidden", r * state)))
+    wanted = (1 - z) * np.tanh(from_x[:, -SIZE:] + from_h[:, -SIZE:]) + z * state
+    after, _ = agreed(before.step, params, state, xs[0], rtol=1e-12)
+    np.testing.assert_allclose(after, wanted, rtol=1e-12)
+    assert np.abs(wanted - np.asarray(cell.step(params, state, xs[0])[0])).max() > 1e-3
+    gt.check_grads(lambda p, s: before.rollout(p, s, xs)[1], (params, state))
+
+
 def test_a_cloned_memory_is_its_formula_and_clamped():
     cell, params, memory, xs = drawn(gt.nn.ClonedMemory)
     wanted = []

@@ -26,6 +26,7 @@ CASES = [
     ((1, 3, 5, 6), (6, 1, 2, 3), (1, 2), (0, 1), (2, 1), 3),
     ((2, 5, 4, 4), (3, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
     ((1, 2, 4, 5, 6), (3, 2, 2, 3, 2), (1, 2, 1), (1, 0, 1), (1, 1, 2), 1),
+    ((2, 3, 6, 7), (4, 3, 3, 2), (2, 1), ((0, 1), (2, 0)), (1, 1), 1),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -38,7 +39,7 @@ def arrays(x, weight):
 def test_values(case):
     xs, ws, stride, padding, dilation, groups = case
     x, w, b = arrays(xs, ws)
-    f, pairs = CONV[len(stride)], [(p, p) for p in padding]
+    f, pairs = CONV[len(stride)], list(map(reference.both, padding))
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     close(f(x, w, b, **options), reference.conv(x, w, b, stride, pairs, dilation, groups), rtol=1e-12, atol=1e-12)
     close(f(x[0], w, **options), reference.conv(x[:1], w, None, stride, pairs, dilation, groups)[0], 1e-12, 1e-12)
@@ -93,6 +94,7 @@ TURNED_CASES = [
     ((2, 4, 5), (4, 2, 3), (2,), (1,), (1,), (2,), 2),
     ((2, 3, 3, 4), (3, 2, 3, 2), (2, 3), (1, 0), (1, 2), (1, 1), 1),
     ((1, 2, 2, 3, 2), (2, 1, 2, 2, 3), (1, 2, 2), (0, 1, 1), (0, 0, 1), (1, 1, 1), 1),
+    ((2, 3, 3, 4), (3, 2, 3, 2), (2, 3), ((1, 0), (0, 2)), (0, 1), (1, 1), 1),
 ]
 
 
@@ -184,6 +186,10 @@ def test_wrong_use():
         gt.nn.conv2d(x, w, stride=2, padding="same")
     with pytest.raises(OptionError, match="padding must be"):
         gt.nn.conv2d(x, w, padding="full")
+    with pytest.raises(OptionError, match="padding must have 2 pairs"):
+        gt.nn.conv2d(x, w, padding=[(1, 0)])
+    with pytest.raises(OptionError, match="padding must be one or 2 integers of at least 0"):
+        gt.nn.conv2d(x, w, padding=[(1, 0), (0, -1)])
     with pytest.raises(OptionError, match="stride must be one or 2 integers of at least 1"):
         gt.nn.conv2d(x, w, stride=0)
     with pytest.raises(OptionError, match="output_padding"):

@@ -45,7 +45,7 @@ LAYERS = {
              nn.divergences nn.cells nn.layers optim optim.optimizer optim.descent optim.adaptive optim.schedules
              optim.averaging optim.chaining optim.accumulation optim.grouping nn.initializers quantile random names
              nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing linalg linalg.factors linalg.norms
-             linalg.products linalg.systems nn.distances nn.likelihoods nn.margins nn.pixels""",
+             linalg.products linalg.systems nn.distances nn.likelihoods nn.margins nn.pixels nn.sampling""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
              cli demo doctor""",

@@ -167,6 +167,21 @@ def test_what_a_mask_hides_has_no_part():
     assert not slopes[reference["padding"]].any() and slopes[~reference["padding"]].all()
 
 
+def test_heads_that_serve_several_queries():
+    q, k, v = normal(0, 2, 6, 4, 3), normal(1, 2, 2, 5, 3), normal(2, 2, 2, 5, 7)
+
+    def shared(q, k, v):
+        return gt.nn.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    wide = [part.repeat(3, axis=1) for part in (k, v)]
+    close(agreed(shared, q, k, v), gt.nn.scaled_dot_product_attention(q, *wide), rtol=1e-12)
+    gt.check_grads(shared, (q, k, v))
+    with pytest.raises(ShapeError, match="no heads that divide"):
+        shared(q, k[:, :1].repeat(4, axis=1), v)
+    with pytest.raises(ShapeError, match="no heads"):
+        shared(q[0, 0], k[0, 0], v[0, 0])
+
+
 def test_attention_refuses():
     w = gt.ones((4, 12))
     with pytest.raises(OptionError, match="4 features cannot be divided among 3 heads"):

@@ -11,7 +11,7 @@ import pytest
 import gtensor as gt
 from gtensor.errors import OptionError, ShapeError
 from tests import conv_reference as reference
-from tests.values import agree, close, f32
+from tests.values import agree, close, f32, same
 
 RNG = np.random.default_rng(11)
 MAX = {1: gt.nn.max_pool1d, 2: gt.nn.max_pool2d, 3: gt.nn.max_pool3d}
@@ -24,6 +24,7 @@ CASES = [
     ((2, 2, 13, 5), (6, 2), (6, 2), (0, 0), (1, 1)),
     ((1, 2, 6, 7), (3, 2), (2, 1), (1, 1), (1, 2)),
     ((2, 4, 5, 6), (2, 1, 3), (1, 2, 3), (0, 0, 1), (1, 1, 1)),
+    ((2, 6, 8), (3, 2), (2, 3), ((2, 0), (0, 1)), (1, 1)),
 ]
 cases = pytest.mark.parametrize("case", CASES, ids=str)
 
@@ -55,7 +56,7 @@ def test_avg_pool(case):
     inside = reference.pool(x, np.nanmean, window, stride, padding, plain, np.nan)
     close12(f(x, window, stride, padding, count_include_pad=False), inside)
     for counted in (False, True):
-        gt.check_grads(lambda x, c=counted: f(x, window, stride, padding, c), (x,), order=2)
+        gt.check_grads(lambda x, c=counted: f(x, window, stride, padding, count_include_pad=c), (x,), order=2)
 
 
 @cases
@@ -65,7 +66,8 @@ def test_pools_compiled(case):
 
     def pools(x):
         first = MAX[axes](gt.tanh(x), window, stride, padding, dilation)
-        return first, AVG[axes](gt.tanh(x), window, stride, padding), AVG[axes](x, window, stride, padding, False)
+        inside = AVG[axes](x, window, stride, padding, count_include_pad=False)
+        return first, AVG[axes](gt.tanh(x), window, stride, padding), inside
 
     def call(x):
         loss = gt.grad(lambda x: sum((gt.sum(y**2) for y in pools(x)), gt.tensor(0.0)))
@@ -84,6 +86,84 @@ def test_ties_share_and_nan_stays():
     for pooled in (gt.nn.max_pool2d(x, 2), gt.compile(lambda x: gt.nn.max_pool2d(x, 2))(x)):
         np.testing.assert_array_equal(pooled, [[np.nan, 3.0]])
     close(gt.nn.max_pool1d(np.array([-5.0, -7.0]), 2, padding=1), [-5.0, -7.0])
+
+
+CEIL_CASES = [
+    # x, window, stride, padding, dilation, the extents of the result
+    ((2, 5), (2,), (2,), (0,), (1,), (3,)),
+    ((2, 6), (2,), (2,), (0,), (1,), (3,)),
+    ((2, 7), (3,), (3,), (1,), (1,), (3,)),  # a fourth window would start in the border behind
+    ((2, 2), (1,), (2,), (0,), (1,), (1,)),
+    ((1, 8), (3,), (3,), ((2, 0),), (2,), (3,)),
+    ((2, 4, 7), (3, 2), (2, 2), (0, 1), (1, 2), (2, 4)),
+    ((1, 3, 4, 4), (2, 2, 3), (2, 2, 2), (1, 0, 1), (1, 1, 1), (2, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("case", CEIL_CASES, ids=str)
+def test_ceil_mode(case):
+    shape, window, stride, padding, dilation, extents = case
+    x, axes = RNG.standard_normal(shape), len(window)
+    how = (window, stride, padding)
+
+    def pools(x):
+        return (
+            MAX[axes](x, *how, dilation, True),
+            AVG[axes](x, *how, True, dilation=dilation),
+            AVG[axes](x, *how, True, False, dilation=dilation),
+        )
+
+    folds = ((np.max, -math.inf), (np.mean, 0.0), (np.nanmean, np.nan))
+    for found, (fold, border) in zip(pools(x), folds, strict=True):
+        assert found.shape[-axes:] == extents
+        close12(found, reference.pool(x, fold, *how, dilation, border, ceil=True))
+    agree(gt.compile(pools)(f32(x)), pools(f32(x)))
+    for i in range(3):
+        gt.check_grads(lambda x, i=i: pools(x)[i], (x,), order=2)
+
+
+def test_a_mean_with_dilation():
+    x = RNG.standard_normal((2, 9, 8))
+    wanted = reference.pool(x, np.mean, (2, 3), (2, 1), (0, 1), (3, 2), 0.0)
+    close12(gt.nn.avg_pool2d(x, (2, 3), (2, 1), (0, 1), dilation=(3, 2)), wanted)
+
+
+@pytest.mark.parametrize("case", [case[:5] for case in CEIL_CASES] + CASES, ids=str)
+def test_indices_of_the_largest(case):
+    shape, window, stride, padding, dilation = case
+    x, axes = f32(RNG.integers(-3, 3, shape)), len(window)  # with ties
+
+    def f(x):
+        return MAX[axes](x, window, stride, padding, dilation, True, return_indices=True)
+
+    low, unknown = np.full(shape, -np.inf, np.float32), x.copy()
+    unknown[..., -1] = np.nan
+    lead = x.shape[: x.ndim - axes]
+    for array in (x, low, unknown):
+        largest, places = map(np.asarray, f(array))
+        np.testing.assert_array_equal(largest, MAX[axes](array, window, stride, padding, dilation, True))
+        found = np.take_along_axis(array.reshape(*lead, -1), places.reshape(*lead, -1), -1)
+        np.testing.assert_array_equal(found.reshape(largest.shape), largest)
+        for got, wanted in zip(gt.compile(f)(array), (largest, places), strict=True):
+            same(got, wanted)
+    numbers = np.arange(math.prod(shape[x.ndim - axes :])).reshape(shape[x.ndim - axes :])
+    first = reference.pool(x - numbers / 1000, np.max, window, stride, padding, dilation, -math.inf, ceil=True)
+    largest, places = map(np.asarray, f(x))
+    close12(largest - places / 1000, first)  # of equal ones the first
+
+
+def test_pools_of_a_batch():
+    """By vmap, and of a number of pictures that is known at run time only."""
+
+    def f(x):
+        found = gt.nn.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)
+        return *found, gt.nn.avg_pool2d(x, 3, 2, [(0, 1), (2, 0)], ceil_mode=True, count_include_pad=False)
+
+    x = f32(RNG.integers(-3, 3, (5, 2, 7, 6)))
+    agree(gt.vmap(f)(x), f(x))
+    some = gt.compile(f).trace(gt.spec(("B", 2, 7, 6), max={"B": 8})).lower().compile()
+    for count in (1, 5):
+        agree(some(x[:count]), f(x[:count]))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 2), (4, 6), (None, 5), (2, 7)], ids=str)
@@ -113,14 +193,29 @@ def test_adaptive_pools_of_one_and_three_axes():
     close12(gt.nn.adaptive_max_pool3d(cube, (2, 2, 3))[:, 1, 0, 2], cube[:, 2:, :2, 4:].max((1, 2, 3)))
 
 
+def test_uneven_parts_see_only_their_elements():
+    x = np.array([1.0, 2.0, np.nan, 4.0, 5.0])  # parts 0:2, 1:4 and 3:5
+    for f, wanted in ((gt.nn.adaptive_avg_pool1d, [1.5, np.nan, 4.5]), (gt.nn.adaptive_max_pool1d, [2, np.nan, 5])):
+        np.testing.assert_array_equal(f(x, 3), wanted)
+        np.testing.assert_array_equal(gt.compile(lambda x, f=f: f(x, 3))(x), wanted)
+    slope = gt.grad(lambda x: gt.nn.adaptive_max_pool1d(x, 2)[0])(np.array([3.0, 3.0, 3.0, 3.0, 3.0]))
+    close12(slope, [1 / 3, 1 / 3, 1 / 3, 0, 0])
+    low = gt.nn.adaptive_max_pool1d(np.array([-5, -4, -3, -2, -1]), 3)
+    assert (low.dtype, low.tolist()) == (gt.int64, [-4, -2, -1])
+    assert gt.nn.adaptive_max_pool1d(np.array([True, False, False, False, False]), 3).tolist() == [True, False, False]
+
+
 def test_wrong_pools():
     x = gt.ones((2, 6, 6))
-    with pytest.raises(OptionError, match="at most half"):
+    with pytest.raises(OptionError, match="smaller than the window"):
         gt.nn.max_pool2d(x, 2, padding=2)
+    with pytest.raises(OptionError, match="smaller than the window"):
+        gt.nn.avg_pool2d(x, 2, padding=[(0, 0), (0, 2)])
     with pytest.raises(OptionError, match="kernel_size"):
         gt.nn.avg_pool2d(x, (2, 2, 2))
-    with pytest.raises(ShapeError, match="does not fit"):
-        gt.nn.max_pool2d(x, 7)
+    for f in (gt.nn.max_pool2d, gt.nn.avg_pool2d):
+        with pytest.raises(ShapeError, match="does not fit"):
+            f(x, 7)
     with pytest.raises(ShapeError, match="must end in 3 axes"):
         gt.nn.max_pool3d(gt.ones((6, 6)), 2)
     with pytest.raises(OptionError, match="numbers"):
@@ -134,14 +229,24 @@ def test_wrong_pools():
 # ---- resizing --------------------------------------------------------------------------------------------
 
 
+def cubic(t, a=-0.75):
+    """Keys's kernel, which is 1 at 0, and 0 at 1 and 2."""
+    return ((a + 2) * t - (a + 3)) * t * t + 1 if t <= 1 else a * (((t - 5) * t + 8) * t - 4)
+
+
 def line(x, new, mode, align, ratio=None):
     """The last axis at another size, by PyTorch's rules."""
     old = x.shape[-1]
     ratio = old / new if ratio is None else ratio
     out = np.empty((*x.shape[:-1], new))
     for i in range(new):
-        if mode == "nearest":
-            out[..., i] = x[..., min(math.floor(i * ratio), old - 1)]
+        if mode.startswith("nearest"):
+            out[..., i] = x[..., min(math.floor((i + 0.5 * (mode == "nearest-exact")) * ratio), old - 1)]
+            continue
+        if mode == "bicubic":
+            at = i * (old - 1) / max(new - 1, 1) if align else (i + 0.5) * ratio - 0.5
+            near = [math.floor(at) + k for k in (-1, 0, 1, 2)]
+            out[..., i] = sum(x[..., min(max(k, 0), old - 1)] * cubic(abs(at - k)) for k in near)
             continue
         at = i * (old - 1) / max(new - 1, 1) if align else max((i + 0.5) * ratio - 0.5, 0)
         low = min(math.floor(at), old - 1)
@@ -161,7 +266,8 @@ def resized(x, sizes, mode, align, ratios=None):
 def test_resizing(sizes, align):
     x = RNG.standard_normal((2, 2, 4, 5, 4)[: 2 + len(sizes)])
     linear = ("linear", "bilinear", "trilinear")[len(sizes) - 1]
-    for mode in (linear,) if align else ("nearest", linear):
+    smooth = (linear, "bicubic") if len(sizes) == 2 else (linear,)
+    for mode in smooth if align else ("nearest", "nearest-exact", *smooth):
 
         def f(x, mode=mode):
             return gt.nn.interpolate(x, sizes, mode=mode, align_corners=align)
@@ -176,7 +282,9 @@ def test_scale_factors():
     wanted = resized(x, (7, 14), "bilinear", False, (1 / 1.5, 1 / 2.4))
     close12(gt.nn.upsample(x, scale_factor=(1.5, 2.4), mode="bilinear"), wanted)
     close12(gt.nn.upsample(x, scale_factor=2), x.repeat(2, 2).repeat(2, 3))
-    close12(gt.nn.upsample(x, scale_factor=1.5), resized(x, (7, 9), "nearest", False, (1 / 1.5, 1 / 1.5)))
+    for mode in ("nearest", "nearest-exact", "bicubic"):
+        wanted = resized(x, (7, 9), mode, False, (1 / 1.5, 1 / 1.5))
+        close12(gt.nn.upsample(x, scale_factor=1.5, mode=mode), wanted)
     whole = np.arange(4)[None, None]
     np.testing.assert_array_equal(gt.nn.interpolate(whole, scale_factor=0.5), [[[0, 2]]])
 
@@ -193,6 +301,8 @@ def test_wrong_resizing():
         gt.nn.interpolate(x, scale_factor=0.1)
     with pytest.raises(OptionError, match="align_corners"):
         gt.nn.interpolate(x, 2, align_corners=True)
+    with pytest.raises(OptionError, match="nearest-exact"):
+        gt.nn.interpolate(x, 2, mode="nearest-exact", align_corners=True)
 
 
 # ---- norms of channels -----------------------------------------------------------------------------------

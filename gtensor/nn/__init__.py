@@ -63,6 +63,7 @@ from .pooling import (
     max_pool3d,
 )
 from .resizing import interpolate, upsample
+from .sampling import affine_grid, grid_sample
 
 bce_with_logits = binary_cross_entropy_with_logits
 logsigmoid = log_sigmoid
@@ -115,6 +116,7 @@ __all__ = [
     "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
+    "affine_grid",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -140,6 +142,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "hardshrink",
     "hardsigmoid",

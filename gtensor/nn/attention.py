@@ -15,6 +15,7 @@ from ..ops.arrange import swapaxes
 from ..ops.contract import matmul
 from ..ops.create import arange
 from ..ops.layout import expand_dims, reshape
+from ..ops.repeating import repeat
 from ..tensor import Tensor, as_tensor
 from ..types import bool_, extent_bound
 from .functions import linear
@@ -22,14 +23,16 @@ from .normalization import softmax
 
 
 def scaled_dot_product_attention(
-    query: Any, key: Any, value: Any, attn_mask: Any = None, *, is_causal: bool = False, scale: float | None = None
-) -> Tensor:
+    query: Any, key: Any, value: Any, attn_mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:  # fmt: skip
     """softmax(query @ key' * scale + mask) @ value, over the last two axes; leading axes broadcast.
 
     `query` is (…, L, E), `key` (…, S, E), `value` (…, S, V); the result is (…, L, V). `scale` is 1/sqrt(E)
     unless given. `attn_mask` is added to the scores, or, as bool, says which may be seen; `is_causal` lets
-    position i see positions up to i. A row that sees nothing is NaN. Raises ShapeError where shapes do not
-    fit and where both a mask and `is_causal` are given.
+    position i see positions up to i. A row that sees nothing is NaN. With `enable_gqa` the heads, axis -3, of key
+    and value may be fewer than those of query, which they divide: each serves as many neighbours (Ainslie et al.,
+    GQA, 2023). Raises ShapeError where shapes do not fit and where both a mask and `is_causal` are given.
 
     The operation is that of Vaswani et al. (2017), equation 1; names and meaning are PyTorch's.
 
@@ -43,6 +46,8 @@ def scaled_dot_product_attention(
         raise ShapeError(f"scaled_dot_product_attention: query {q.shape}, key {k.shape}, value {v.shape} do not fit")
     if attn_mask is not None and is_causal:
         raise ShapeError("scaled_dot_product_attention: give attn_mask or is_causal, not both")
+    if enable_gqa:
+        k, v = _shared(k, q), _shared(v, q)
     factor = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = matmul(q * factor, swapaxes(k, -1, -2))
     if is_causal:
@@ -54,6 +59,13 @@ def scaled_dot_product_attention(
             raise DTypeError(f"scaled_dot_product_attention: a mask is bool or floating, not {mask.dtype}")
         scores = where(mask, scores, -math.inf) if mask.dtype == bool_ else scores + mask
     return matmul(softmax(scores, axis=-1), v)
+
+
+def _shared(x: Tensor, query: Tensor) -> Tensor:
+    """Each head of x as often as there are heads of the query to it."""
+    if min(x.ndim, query.ndim) < 3 or not x.shape[-3] or query.shape[-3] % x.shape[-3]:
+        raise ShapeError(f"scaled_dot_product_attention: {x.type} has no heads that divide those of {query.type}")
+    return repeat(x, query.shape[-3] // x.shape[-3], axis=-3)
 
 
 def multi_head_attention(

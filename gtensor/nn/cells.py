@@ -238,9 +238,9 @@ class GRU(_Recurrent):
     """A gated recurrent unit, as PyTorch's GRUCell: weights hold reset gate r, update gate z and candidate n.
 
     r = sigmoid(x @ input.r + h @ hidden.r), z = sigmoid(x @ input.z + h @ hidden.z),
-    n = tanh(x @ input.n + r (h @ hidden.n)), h' = (1 - z) n + z h; each product has its bias.
-    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder, 2014, with the reset gate after
-    the product.
+    n = tanh(x @ input.n + r (h @ hidden.n)), h' = (1 - z) n + z h; each product has its bias. Without `reset_after`
+    (the name is Keras's) it is n = tanh(x @ input.n + (r h) @ hidden.n), as in the paper. Source: Cho et al.,
+    Learning Phrase Representations using RNN Encoder-Decoder, 2014.
 
     >>> import gtensor as gt
     >>> cell = gt.nn.GRU(inputs=3, size=4)
@@ -248,14 +248,23 @@ class GRU(_Recurrent):
     (3, 12)
     """
 
+    reset_after: bool = True
+
     def gates(self) -> int:
         return 3
 
     def advance(self, params: Params, state: Any, x: Any) -> Tensor:
+        memory, hidden = as_tensor(state), params["hidden"]
         xr, xz, xn = self.parts(_linear(params["input"], x))
-        hr, hz, hn = self.parts(_linear(params["hidden"], state))
-        r, z = sigmoid(xr + hr), sigmoid(xz + hz)
-        return (1 - z) * tanh(xn + r * hn) + z * as_tensor(state)
+        if self.reset_after:
+            hr, hz, hn = self.parts(_linear(hidden, memory))
+            r, z = sigmoid(xr + hr), sigmoid(xz + hz)
+            return (1 - z) * tanh(xn + r * hn) + z * memory
+        both = 2 * self.size
+        gates = _linear({name: p[..., :both] for name, p in hidden.items()}, memory)
+        r, z = sigmoid(xr + gates[..., : self.size]), sigmoid(xz + gates[..., self.size :])
+        hn = _linear({name: p[..., both:] for name, p in hidden.items()}, r * memory)
+        return (1 - z) * tanh(xn + hn) + z * memory
 
     def gate(self, params: Params, state: Any, x: Any) -> tuple[Tensor, Tensor]:
         """The reset gate r and the update gate z for an input, [*batch, size] both; z = 1 holds the state.

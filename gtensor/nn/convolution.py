@@ -39,6 +39,16 @@ def sizes(what: str, name: str, value: Any, axes: int, least: int = 1) -> Sizes:
     return given
 
 
+def borders(what: str, value: Any, axes: int) -> Pairs:
+    """How many elements stand before and after each axis: one integer, one per axis, or a pair per axis."""
+    if isinstance(value, Sequence) and any(isinstance(pair, Sequence) for pair in value):
+        pairs = [sizes(what, "padding", pair, 2, least=0) for pair in value]
+        if len(pairs) != axes:
+            raise OptionError(f"{what}: padding must have {axes} pairs, not {value!r}")
+        return tuple((before, after) for before, after in pairs)
+    return tuple((n, n) for n in sizes(what, "padding", value, axes, least=0))
+
+
 def paddings(what: str, value: Any, window: Sizes, stride: Sizes, dilation: Sizes) -> Pairs:
     """How many zeros stand before and after each axis; raises OptionError."""
     if value == "valid":
@@ -50,7 +60,7 @@ def paddings(what: str, value: Any, window: Sizes, stride: Sizes, dilation: Size
         return tuple((total // 2, total - total // 2) for total in totals)
     if isinstance(value, str):
         raise OptionError(f"{what}: padding must be integers, 'same' or 'valid', not {value!r}")
-    return tuple((n, n) for n in sizes(what, "padding", value, len(window), least=0))
+    return borders(what, value, len(window))
 
 
 def padded(x: Tensor, pairs: Pairs, value: float = 0.0) -> Tensor:
@@ -136,7 +146,7 @@ def _transposed(
     assert data is not None and kernel is not None
     window = kernel.shape[2:]
     move, spread = sizes(what, "stride", stride, axes), sizes(what, "dilation", dilation, axes)
-    border = sizes(what, "padding", padding, axes, least=0)
+    border = borders(what, padding, axes)
     extra = sizes(what, "output_padding", output_padding, axes, least=0)
     if any(more >= max(k, d) for more, k, d in zip(extra, move, spread, strict=True)):
         raise OptionError(f"{what}: output_padding {extra} must be smaller than the stride or the dilation")
@@ -154,11 +164,11 @@ def _transposed(
         (n - 1) * k + span(size, d) + more
         for n, k, size, d, more in zip(places, move, window, spread, extra, strict=True)
     ]
-    if any(n < 2 * p + 1 for n, p in zip(reach, border, strict=True)):
-        raise ShapeError(f"{what}: padding {border} leaves nothing of {tuple(reach)}")
+    if any(n < sum(pair) + 1 for n, pair in zip(reach, border, strict=True)):
+        raise ShapeError(f"{what}: padding {padding} leaves nothing of {tuple(reach)}")
     whole = apply("overlap", spread_out, shape=tuple(reach), step=move, dilation=spread)
-    start = (0, 0, *border)
-    stop = (count, outs, *(n - p for n, p in zip(reach, border, strict=True)))
+    start = (0, 0, *(before for before, _ in border))
+    stop = (count, outs, *(n - after for n, (_, after) in zip(reach, border, strict=True)))
     result = apply("slice", whole, start=start, stop=stop, step=(1,) * whole.ndim)
     if shift is not None:
         result = result + apply("reshape", _per_channel(what, shift, outs), shape=(outs, *(1,) * axes))
@@ -185,8 +195,9 @@ def conv1d(
     """The sum over channels and window of weight times x, at every place that the window reaches, plus bias.
 
     x: [N, C, L] or [C, L]; weight: [O, C / groups, K]; bias: [O] or none; the result is [N, O, P] or [O, P] in the
-    common dtype. stride, dilation: an integer; padding: zeros on both sides, "same" (with stride 1; the odd one
-    after) or "valid". Raises ShapeError where sizes do not fit, OptionError for wrong options.
+    common dtype. stride, dilation: an integer; padding: zeros on both sides, a list of one pair (before, after),
+    "same" (with stride 1; the odd one after) or "valid". Raises ShapeError where sizes do not fit, OptionError for
+    wrong options.
 
     >>> import gtensor as gt
     >>> gt.nn.conv1d(gt.tensor([[1.0, 2.0, 4.0, 8.0]]), gt.tensor([[[1.0, -1.0]]]))
@@ -200,8 +211,8 @@ def conv2d(
 ) -> Tensor:
     """`conv1d` over two axes.
 
-    x: [N, C, H, W] or [C, H, W]; weight: [O, C / groups, KH, KW]; options are one integer or one per axis. Raises
-    as `conv1d` does.
+    x: [N, C, H, W] or [C, H, W]; weight: [O, C / groups, KH, KW]; options are one integer or one per axis, padding
+    also one pair (before, after) per axis. Raises as `conv1d` does.
 
     >>> import gtensor as gt
     >>> x, weight = gt.ones((8, 3, 28, 28)), gt.ones((16, 3, 5, 5))
@@ -232,7 +243,8 @@ def conv_transpose1d(
     """The transpose of `conv1d`: every element of x adds its multiple of the weights to the result, plus bias.
 
     x: [N, C, L] or [C, L]; weight: [C, O / groups, K]; bias: [O] or none; the result is [N, O, P] with
-    P = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1. Raises as `conv1d` does.
+    P = (L - 1) * stride - 2 * padding + dilation * (K - 1) + output_padding + 1; padding may be a list of one pair
+    (before, after). Raises as `conv1d` does.
 
     >>> import gtensor as gt
     >>> gt.nn.conv_transpose1d(gt.tensor([[1.0, 2.0]]), gt.tensor([[[1.0, 10.0, 100.0]]]), stride=2)
