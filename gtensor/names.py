@@ -22,7 +22,7 @@ from .ops.arrange import atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, f
 from .ops.choice import choose, piecewise, select
 from .ops.closeness import allclose, array_equal, isclose
 from .ops.counting import bincount, count_nonzero, digitize, histogram
-from .ops.create import empty, empty_like, from_dlpack, geomspace, identity, logspace, tensor
+from .ops.create import asarray, empty, empty_like, from_dlpack, geomspace, identity, logspace
 from .ops.diagonals import diag, diagflat, diagonal, matrix_trace, tri, tril, triu, vander
 from .ops.einsum import einsum
 from .ops.joining import append, block, column_stack, delete, dstack, hstack, insert, vstack
@@ -42,7 +42,7 @@ arccos = acos
 arcsin = asin
 arctan = atan
 arctan2 = atan2
-array = tensor
+array = asarray
 bitwise_not = invert = bitwise_invert
 div = true_divide = divide
 fix = trunc
