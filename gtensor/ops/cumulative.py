@@ -77,6 +77,12 @@ def _suffix_sums(g: Tensor, factors: Tensor, axis: int) -> Tensor:
     return _backwards(apply("recurrence", turned, _backwards(g, axis), axis=axis), axis)
 
 
+def _later_mask(mask: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Sequence[Any]:
+    """An element counts where it, or one behind it, does: the masks of what a fold from the front folds."""
+    counts = _backwards(apply("cumsum", _backwards(cast(mask, int64), axis), axis=axis), axis)
+    return (counts,) * len(xs)
+
+
 # ---- records ---------------------------------------------------------------------------------------------
 
 
@@ -137,18 +143,22 @@ def _samples(grad: bool, dtypes: tuple[str, ...]) -> tuple[Sample, ...]:
     return tuple(Sample((uniform(shape=s),), {"axis": a}, grad=grad, dtypes=dtypes) for s, a in _SHAPES)
 
 
-def _running(name: str, type: Any, numpy: Any, vjp: Any, dtypes: tuple[str, ...], doc: str) -> None:
+def _running(
+    name: str, type: Any, numpy: Any, vjp: Any, dtypes: tuple[str, ...], doc: str, mask: Any = "drop"
+) -> None:  # fmt: skip
     samples = _samples(vjp is not None, dtypes)
     register(
         Prim(
-            name, "along", type, numpy, vjp=vjp, batch=batch_along(name), place=_lines(name), exact=True,
+            name, "along", type, numpy, vjp=vjp, mask=mask, batch=batch_along(name), place=_lines(name), exact=True,
             samples=samples, doc=doc,
         )
     )  # fmt: skip
 
 
-_running("cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64"), "Running sums along an axis.")
-_running("cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64"), "Running products along an axis.")
+_running("cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64"), "Running sums along an axis.", _later_mask)
+_running(
+    "cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64"), "Running products along an axis.", _later_mask
+)  # fmt: skip
 for _name, _ufunc, _word in (("max", np.maximum, "largest"), ("min", np.minimum, "smallest")):
     _running(
         f"cum{_name}", _same_lines, lambda x, axis, f=_ufunc: f.accumulate(x, axis=axis),
@@ -183,7 +193,7 @@ def _recurrence_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor, axis: int) -> Se
 
 register(
     Prim(
-        "recurrence", "along", _recurrence_type, _recurrence_array, vjp=_recurrence_vjp,
+        "recurrence", "along", _recurrence_type, _recurrence_array, vjp=_recurrence_vjp, mask=_later_mask,
         batch=batch_along("recurrence"), place=_lines("recurrence", 2), exact=True,
         samples=tuple(Sample((uniform(shape=s), uniform(shape=s)), {"axis": a}) for s, a in _SHAPES),
         flops=2, doc="y[0] = b[0] and y[i] = a[i] * y[i - 1] + b[i] along an axis.",

@@ -79,6 +79,11 @@ def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequenc
     return (expand(g, x.type, axis) * apply("transpose", back, axes=inverse),)
 
 
+def _spread_mask(mask: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequence[Any]:
+    """A masked fold masks all that it folds."""
+    return (expand(mask, x.type, axis),)
+
+
 def _products_of_others(flat: Tensor, outer: tuple[Any, ...], length: int) -> Tensor:
     """For each element of the last axis the product of the others: products up a binary tree, then down."""
     rank = len(outer)
@@ -166,14 +171,14 @@ _reduction(
     dtypes=("f", "i", "u", "b"), doc="Sum over axes.",
 )  # fmt: skip
 _reduction(
-    "prod", _folded(np.prod), _sum_type, _prod_vjp, doc="Product over axes.",
+    "prod", _folded(np.prod), _sum_type, _prod_vjp, mask=_spread_mask, doc="Product over axes.",
 )  # fmt: skip
 _reduction(
-    "max", lambda x, axis: np.max(x, axis=axis), _same("max"), _extreme_vjp, empty=False, exact=True,
+    "max", lambda x, axis: np.max(x, axis=axis), _same("max"), _extreme_vjp, mask=_spread_mask, empty=False, exact=True,
     doc="Largest value over axes.",
 )  # fmt: skip
 _reduction(
-    "min", lambda x, axis: np.min(x, axis=axis), _same("min"), _extreme_vjp, empty=False, exact=True,
+    "min", lambda x, axis: np.min(x, axis=axis), _same("min"), _extreme_vjp, mask=_spread_mask, empty=False, exact=True,
     doc="Smallest value over axes.",
 )  # fmt: skip
 _reduction(
