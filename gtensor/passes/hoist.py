@@ -15,7 +15,7 @@ from typing import Any
 from ..builder import Builder, rebuild
 from ..ir import Atom, Eqn, Graph, Lit, Var, definitions, use_counts
 from ..prim import REGISTRY
-from ..tensor import Scope, Tensor, apply, bind, sourced
+from ..tensor import Scope, Tensor, apply, bind, bind_all, sourced
 from ..trace import binding
 from .rules import drop_dead, with_bodies
 
@@ -99,7 +99,7 @@ class _Loop:
         wanted: set[Var] = set()
         for eqn in reversed(self.body.eqns):
             level = self.level[eqn.outs[0]]
-            batched = eqn.prim.batch is not None or level == 0
+            batched = level == 0 or (eqn.prim.batch is not None and eqn.prim.kind != "loop")
             starts = eqn.prim.kind == "contract" if level else eqn.prim.kind not in ("view", "source", "effect")
             if level < 2 and batched and (starts or not wanted.isdisjoint(eqn.outs)):
                 self.early.append(eqn)
@@ -131,7 +131,7 @@ class _Loop:
         """A row of a result that is a product with what is captured."""
         if eqn.prim.kind != "contract" or all(self.level[a] for a in eqn.ins if isinstance(a, Var)):
             return None
-        return _Late(_variables(eqn.ins), lambda stacks: _batched(eqn, stacks, self.level))
+        return _Late(_variables(eqn.ins), lambda stacks: _batched(eqn, stacks, self.level)[0])
 
     def _sum(self, i: int, eqn: Eqn) -> _Late | None:
         """A carry that only adds up a product, or a sum, of each step."""
@@ -159,9 +159,8 @@ class _Loop:
         """Bind what comes before, the loop, and what comes after; gives the results."""
         tensors = {v: _tensor(scope, a) for v, a in zip(self.body.inputs, ins, strict=True)}
         for eqn in self.early:
-            tensors |= zip(
-                eqn.outs, [_batched(eqn, [tensors[a] for a in _variables(eqn.ins)], self.level)], strict=True
-            )
+            made = _batched(eqn, [tensors[a] for a in _variables(eqn.ins)], self.level)
+            tensors |= zip(eqn.outs, made, strict=True)
         body, operands, params, places = self._loop(tensors)
         outs = scope.builder.bind_all(
             self.eqn.prim, [scope.atom(t) for t in operands], {**params, "body": body}, self.eqn.source,
@@ -228,16 +227,18 @@ def _variables(atoms: Sequence[Atom]) -> tuple[Var, ...]:
     return tuple(a for a in atoms if isinstance(a, Var))
 
 
-def _batched(eqn: Eqn, operands: Sequence[Tensor], level: dict[Var, int]) -> Tensor:
+def _batched(eqn: Eqn, operands: Sequence[Tensor], level: dict[Var, int]) -> list[Tensor]:
     """An equation of a body over all steps at once: operands that differ from step to step are stacked in front."""
     queue = iter(operands)
     args = [Tensor(a.type, atom=a) if isinstance(a, Lit) else next(queue) for a in eqn.ins]
     axes = [0 if isinstance(a, Var) and level[a] else None for a in eqn.ins]
     if all(axis is None for axis in axes):
-        return bind(eqn.prim, args, eqn.params, eqn.out.hint)
+        if eqn.prim.kind == "loop":
+            return bind_all(eqn.prim, args, eqn.params, [out.hint for out in eqn.outs])
+        return [bind(eqn.prim, args, eqn.params, eqn.out.hint)]
     assert eqn.prim.batch is not None
     out, axis = eqn.prim.batch(args, axes, **eqn.params)
-    return out if axis == 0 else apply("transpose", out, axes=(axis, *(i for i in range(out.ndim) if i != axis)))
+    return [out if axis == 0 else apply("transpose", out, axes=(axis, *(i for i in range(out.ndim) if i != axis)))]
 
 
 def _sum_of_products(eqn: Eqn) -> Callable[[list[Tensor]], Tensor] | None:
