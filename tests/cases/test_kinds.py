@@ -380,7 +380,7 @@ def test_A05_scalars_stay_scalars():
 
 WINDOWS = [
     (n, k, stride, padding, dilation)
-    for n, k, stride, padding, dilation in itertools.product((4, 5, 7, 8), (1, 2, 3), (1, 2, 3), (0, 1), (1, 2))
+    for n, k, stride, padding, dilation in itertools.product((5, 8), (1, 2, 3), (1, 2, 3), (0, 1), (1, 2))
     if padding < k and (k - 1) * dilation < n + 2 * (padding // 2)
 ]
 
