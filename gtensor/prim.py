@@ -15,7 +15,7 @@ import numpy as np
 
 from .errors import InternalError
 from .ir import Eqn, Lit, Var
-from .types import DType, Type
+from .types import Dim, DType, Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,7 +109,7 @@ class Bounds:
     """What an index check allows: low <= value < high, or the value `ignore`."""
 
     low: int
-    high: int
+    high: int | Dim
     ignore: int | None = None
 
 

@@ -316,8 +316,10 @@ def _through(
     def rule(g: Tensor) -> Sequence[Any]:
         return vjp(g, out, *ins, **step.params)
 
-    way = Way(True, lambda mask, rule, n: prim.mask(mask, out, *ins, **step.params), False) if callable(prim.mask) else (
-        WAYS[prim.mask]
+    way = (
+        Way(True, lambda mask, rule, n: prim.mask(mask, out, *ins, **step.params), False)
+        if callable(prim.mask)
+        else (WAYS[prim.mask])
     )
     values = rule(total.select() if way.select_first else total.value)
     masks: Sequence[Any] = [None] * len(ins) if total.mask is None else way.masks(total.mask, rule, len(ins))

@@ -214,7 +214,9 @@ p ** n | m ** 3 | 2.0 ** m | m % 0.7 | 2.5 % p | m // 0.7 | -m | +m | m @ sq | v
 INTEGERS = "their results are integers or bools, or their operands are"
 MADE = "creation: no operand has a derivative"
 EAGER = "the shape of the result depends on values, which are found by sorting or counting"
-RULES = "functions of functions: test_transformations.py, test_scan.py, test_control.py, test_custom.py, test_jacobian.py"
+RULES = (
+    "functions of functions: test_transformations.py, test_scan.py, test_control.py, test_custom.py, test_jacobian.py"
+)
 WITHOUT = {
     INTEGERS: """
         all allclose any argmax argmin argsort array_equal bitwise_and bitwise_invert bitwise_left_shift bitwise_not bitwise_or

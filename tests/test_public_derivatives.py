@@ -15,8 +15,18 @@ import pytest
 import gtensor as gt
 from gtensor import tree
 from gtensor.tensor import Tensor, as_tensor
-from tests.public_calls import CALLS, CONSTANTS, METHODS, OPERANDS, WITHOUT, function_of, leading, names_of
-from tests.public_calls import operands_of, public
+from tests.public_calls import (
+    CALLS,
+    CONSTANTS,
+    METHODS,
+    OPERANDS,
+    WITHOUT,
+    function_of,
+    leading,
+    names_of,
+    operands_of,
+    public,
+)
 from tests.ways import eager
 
 EVERY = pytest.mark.parametrize("text", [*CALLS, *METHODS])
@@ -216,7 +226,9 @@ ENERGIES = {
     "loss": lambda x: gt.nn.cross_entropy((gt.tanh(x) @ W)[None], gt.tensor([1])),
     "attention": lambda x: gt.sum(gt.nn.scaled_dot_product_attention(gt.outer(x, x), W * x, W) ** 2),
     "window": lambda x: gt.sum(gt.nn.conv1d(gt.outer(x, x)[None], W[:, :, None] * x) ** 3),
-    "matrix": lambda x: gt.linalg.slogdet(gt.outer(x, x) + 2 * gt.eye(3))[1] + gt.sum(gt.linalg.inv(W + gt.diag(x)) ** 2),
+    "matrix": lambda x: (
+        gt.linalg.slogdet(gt.outer(x, x) + 2 * gt.eye(3))[1] + gt.sum(gt.linalg.inv(W + gt.diag(x)) ** 2)
+    ),
     "sorted": lambda x: gt.sum(gt.cumprod(gt.sort(gt.sin(x))) * gt.cumsum(x)),
     "indexed": lambda x: gt.sum(gt.index_add(gt.outer(x, x), 0, [2, 2], W[:2] * x)[gt.argmax(x)[None]] ** 2),
     "loop": looping,
@@ -243,7 +255,13 @@ def test_second_derivatives_are_one_thing_however_they_are_asked_for(name):
 
     def every(x):
         rows = gt.vmap(lambda t: gt.hvp(fn, [x], [t])[0])(gt.eye(3, dtype="float64"))
-        return [gt.hessian(fn)(x), gt.jacfwd(gt.jacrev(fn))(x), gt.jacrev(gt.jacfwd(fn))(x), gt.jacrev(gt.grad(fn))(x), rows]
+        return [
+            gt.hessian(fn)(x),
+            gt.jacfwd(gt.jacrev(fn))(x),
+            gt.jacrev(gt.jacfwd(fn))(x),
+            gt.jacrev(gt.grad(fn))(x),
+            rows,
+        ]
 
     wanted = differences(gt.grad(fn), X)
     for found in (eager(every, X), [out.numpy() for out in gt.compile(every)(X)]):

@@ -120,7 +120,7 @@ class _Rows:
     """
 
     axis: int
-    count: int
+    count: Any
     hot: Tensor
     kept: Tensor | None
     weights: Tensor | None
@@ -137,10 +137,10 @@ class _Rows:
         return reduced(where(self.kept, loss, 0), reduction, what, ones)
 
 
-def _class_axis(scores: Tensor, what: str) -> tuple[int, int]:
+def _class_axis(scores: Tensor, what: str) -> tuple[int, Any]:
     """The axis of the classes, the second or the only one, and their number; raises ShapeError if there are none."""
     axis = min(1, scores.ndim - 1)
-    if axis < 0 or not isinstance(extent := scores.type.shape[axis], int) or not extent:
+    if axis < 0 or not (extent := scores.type.shape[axis]):
         raise ShapeError(f"{what}: {scores.type} is no [classes], [rows, classes] or [rows, classes, …]")
     return axis, extent
 

@@ -16,7 +16,7 @@ from ..errors import ShapeError
 from ..prim import Input, Prim, Sample, public, register
 from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Type, as_dtype, bool_, int64, normalize_axes, normalize_axis
+from ..types import Dim, Type, as_dtype, bool_, int64, normalize_axes, normalize_axis, shape_size
 from .arithmetic import multiply
 from .records import uniform
 
@@ -68,7 +68,9 @@ def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequenc
     kept = tuple(i for i in range(x.ndim) if i not in axis)
     moved = apply("transpose", x, axes=kept + axis)
     outer = tuple(x.shape[i] for i in kept)
-    length = math.prod(x.shape[i] for i in axis)
+    length = shape_size(x.shape[i] for i in axis)
+    if isinstance(length, Dim):
+        raise ShapeError(f"the derivative of a product needs a constant number of factors, not {length}")
     if length == 0:
         return (x * 0,)
     flat = apply("reshape", moved, shape=(*outer, length))

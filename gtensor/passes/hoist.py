@@ -17,6 +17,7 @@ from ..ir import Atom, Eqn, Graph, Lit, Var, definitions, use_counts
 from ..prim import REGISTRY
 from ..tensor import Scope, Tensor, apply, bind, bind_all, sourced
 from ..trace import binding
+from ..types import Dim
 from .rules import drop_dead, with_bodies
 
 
@@ -99,13 +100,18 @@ class _Loop:
         wanted: set[Var] = set()
         for eqn in reversed(self.body.eqns):
             level = self.level[eqn.outs[0]]
-            batched = level == 0 or (eqn.prim.batch is not None and eqn.prim.kind != "loop")
+            batched = level == 0 or (eqn.prim.batch is not None and eqn.prim.kind != "loop" and self._stacks(eqn))
             starts = eqn.prim.kind == "contract" if level else eqn.prim.kind not in ("view", "source", "effect")
             if level < 2 and batched and (starts or not wanted.isdisjoint(eqn.outs)):
                 self.early.append(eqn)
                 wanted.update(a for a in eqn.ins if isinstance(a, Var))
         self.early.reverse()
         self._keep_complete()
+
+    def _stacks(self, eqn: Eqn) -> bool:
+        """Whether the operands of all steps can be one array of rows: with one run-time extent at most."""
+        atoms = [*eqn.ins, *eqn.outs] if isinstance(self.eqn.params["length"], Dim) else []
+        return not any(isinstance(n, Dim) for a in atoms for n in a.type.shape)
 
     def _keep_complete(self) -> None:
         """Leave out of `early` what needs something that stays in the loop."""
@@ -129,7 +135,8 @@ class _Loop:
 
     def _row(self, eqn: Eqn) -> _Late | None:
         """A row of a result that is a product with what is captured."""
-        if eqn.prim.kind != "contract" or all(self.level[a] for a in eqn.ins if isinstance(a, Var)):
+        fixed = not all(self.level[a] for a in eqn.ins if isinstance(a, Var))
+        if eqn.prim.kind != "contract" or not fixed or not self._stacks(eqn):
             return None
         return _Late(_variables(eqn.ins), lambda stacks: _batched(eqn, stacks, self.level)[0])
 
@@ -146,6 +153,8 @@ class _Loop:
         """How to add up a value over all steps after the loop, if there is a good way: only operands of steps stack."""
         made = self.makers.get(part) if isinstance(part, Var) else None
         if made is None or self.uses[made.outs[0]] != 1 or not all(self.level.get(a) for a in made.ins):
+            return None
+        if not self._stacks(made):
             return None
         if made.prim.name == "concat":
             totals = [self._total(a) for a in made.ins]

@@ -49,7 +49,7 @@ def of_long(site: Site) -> Atom | None:
     if a.type.ndim != 2 or not a.type.dtype.floating:
         return None
     m, n, k = *site.type.shape, a.type.shape[0 if ta else 1]
-    if extent_bound(k) <= LONG or not (n == 1 and (m == 1 or not ta) or m == 1 and tb):
+    if extent_bound(k) <= LONG or not ((n == 1 and (m == 1 or not ta)) or (m == 1 and tb)):
         return None
     rows, shape, vector = (a, (m, k), b) if n == 1 else (b, (n, k), a)
     line = site.bind("reshape", vector, shape=(k,))

@@ -133,7 +133,9 @@ def test_N_masked_rows_of_functions_have_gradient_0(name):
     """Compositions over an axis: rows that are not taken are clean, and the row that is has its own derivative."""
     fn = ROW_FUNCTIONS[name]
     run = both_orders(lambda x: gt.sum(gt.where(KEPT, fn(x), 0.0)), (0,))
-    alone = [np.asarray(g) for g in both_orders(lambda x: fn(x)[0], (0,))(ROWS[:1] if name != "cross entropy" else ROWS)]
+    alone = [
+        np.asarray(g) for g in both_orders(lambda x: fn(x)[0], (0,))(ROWS[:1] if name != "cross entropy" else ROWS)
+    ]
     for found in in_both_ways(run, ROWS):
         for g, own in zip(found, alone, strict=True):
             assert not g[1:].any()
@@ -200,7 +202,9 @@ FAR = np.array([-1000, -100, -50, -20, -5, -1, -0.1, -1e-4, 0, 1e-4, 0.1, 1, 5, 
 
 LOSSES = {
     "bce": lambda x: gt.nn.binary_cross_entropy_with_logits(x, 0 * x + 0.25, reduction="none"),
-    "cross entropy": lambda x: gt.nn.cross_entropy(gt.stack([x, 0 * x, -x], axis=1), np.arange(17) % 3, reduction="none"),
+    "cross entropy": lambda x: gt.nn.cross_entropy(
+        gt.stack([x, 0 * x, -x], axis=1), np.arange(17) % 3, reduction="none"
+    ),
     "log_softmax": lambda x: gt.log_softmax(gt.stack([x, 2 * x], axis=1))[:, 0],
     "logsumexp": lambda x: gt.logsumexp(gt.stack([x, 2 * x, -x], axis=1)),
     "logaddexp": lambda x: gt.logaddexp(x, -2 * x),
@@ -272,7 +276,14 @@ def test_R_every_variance_is_taken_about_the_mean():
         return (x - x.mean(axes, keepdims=True)) / x.std(axes, keepdims=True)
 
     groups = normed(spread.reshape(2, 2, 8), 2).reshape(spread.shape)
-    wanted = [*[wide.var(1)] * 4, wide.var(0), normed(wide, 1), groups, normed(spread, (2, 3)), normed(spread, (0, 2, 3))]
+    wanted = [
+        *[wide.var(1)] * 4,
+        wide.var(0),
+        normed(wide, 1),
+        groups,
+        normed(spread, (2, 3)),
+        normed(spread, (0, 2, 3)),
+    ]
     for found in in_both_ways(run, x, pictures):
         for out, right in zip(found, wanted, strict=True):
             np.testing.assert_allclose(out, right, rtol=1e-4, atol=1e-6)
