@@ -316,11 +316,7 @@ def _through(
     def rule(g: Tensor) -> Sequence[Any]:
         return vjp(g, out, *ins, **step.params)
 
-    way = (
-        Way(True, lambda mask, rule, n: prim.mask(mask, out, *ins, **step.params), False)
-        if callable(prim.mask)
-        else (WAYS[prim.mask])
-    )
+    way = WAYS[prim.mask] if isinstance(prim.mask, str) else _own_way(prim.mask, out, ins, step.params)
     values = rule(total.select() if way.select_first else total.value)
     masks: Sequence[Any] = [None] * len(ins) if total.mask is None else way.masks(total.mask, rule, len(ins))
     found: list[tuple[Any, Cotangent | Part]] = []
@@ -329,6 +325,11 @@ def _through(
             clean = total.mask is None or (way.keeps_zeros and (way.select_first or total.clean))
             found.append((key, _cotangent(_called(value), _whole(_called(mask)), clean)))
     return found
+
+
+def _own_way(masks: Callable[..., Sequence[Any]], out: Tensor, ins: list[Tensor], params: Mapping[str, Any]) -> Way:
+    """How masks go through a rule that has one of its own for them; what it multiplies may be infinite."""
+    return Way(True, lambda mask, rule, n: masks(mask, out, *ins, **params), False)
 
 
 def _through_loop(

@@ -206,10 +206,10 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, device: Any = No
 
 
 @public
-def arange(
-    start: float, /, stop: float | None = None, step: float = 1, dtype: Any = None, *, device: Any = None
-) -> Tensor:
+def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Tensor:
     """start, start + step, … below stop (0 … start with one argument); int64 for integers, else float32.
+
+    The numbers are known while tracing, or the one argument is a run-time extent. Raises ShapeError for others.
 
     >>> arange(3)
     Tensor([0, 1, 2], dtype=int64)

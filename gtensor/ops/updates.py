@@ -147,7 +147,7 @@ def _under_mask(x: Tensor, mask: Tensor, new: Tensor, way: Way) -> Tensor:
 # ---- slices at computed places ---------------------------------------------------------------------------
 
 
-def _starts(x: Tensor, starts: Any, sizes: Sequence[int]) -> list[Tensor]:
+def _starts(x: Tensor, starts: Any, sizes: Sequence[Any]) -> list[Tensor]:
     """Where the slice starts along each axis: from the end if negative, then moved so far that it fits."""
     given = [starts[i] for i in range(x.ndim)] if isinstance(starts, Tensor) and starts.ndim else list(starts)
     if len(given) != x.ndim or len(sizes) != x.ndim:

@@ -73,8 +73,8 @@ def orders(arrays):
 
 ROWS = f32(
     [
-        [0.5, 2.0, 1.5, 0.25], [0, 0, 0, 0], [-1, 0, 1, -0.0], [INF, 1, 2, -1], [-INF, -INF, -INF, -INF], [NAN, 1, 2, 3],
-        [1e30, 3e38, -3e38, 1], [1e-40, -1e-40, 0, 1e-30], [200, -200, 2, 2],
+        [0.5, 2.0, 1.5, 0.25], [0, 0, 0, 0], [-1, 0, 1, -0.0], [INF, 1, 2, -1], [-INF, -INF, -INF, -INF],
+        [NAN, 1, 2, 3], [1e30, 3e38, -3e38, 1], [1e-40, -1e-40, 0, 1e-30], [200, -200, 2, 2],
     ]
 )  # fmt: skip
 KEPT = np.arange(len(ROWS)) == 0
@@ -265,8 +265,9 @@ def test_R_every_variance_is_taken_about_the_mean():
 
     def run(x, pictures):
         return [
-            gt.var(x, axis=1), gt.std(x, axis=1) ** 2, gt.nanvar(x, axis=1), gt.nanstd(x, axis=1) ** 2, gt.var(x, axis=0),
-            gt.nn.layer_norm(x, eps=0.0), gt.nn.group_norm(pictures, 2, eps=0.0), gt.nn.instance_norm(pictures, eps=0.0),
+            gt.var(x, axis=1), gt.std(x, axis=1) ** 2, gt.nanvar(x, axis=1), gt.nanstd(x, axis=1) ** 2,
+            gt.var(x, axis=0), gt.nn.layer_norm(x, eps=0.0), gt.nn.group_norm(pictures, 2, eps=0.0),
+            gt.nn.instance_norm(pictures, eps=0.0),
             gt.nn.batch_norm(pictures, states, training=True, eps=0.0)[0],
         ]  # fmt: skip
 
