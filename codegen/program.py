@@ -339,7 +339,12 @@ def rows(outer: Buffer, part: Buffer) -> Extent | None:
     if outer.shape and outer.shape[1:] == part.shape:
         return outer.shape[0]
     (whole, dims), (row, same) = _elements(outer.shape), _elements(part.shape)
-    return whole // row if dims == same and row and whole % row == 0 else None
+    if not row or whole % row:
+        return None
+    if dims and not same:
+        alone = [n for n in outer.shape if isinstance(n, Dim)]
+        return replace(alone[0], factor=whole // row) if len(alone) == 1 else None
+    return whole // row if dims == same else None
 
 
 def _elements(shape: tuple[Extent, ...]) -> tuple[int, list[str]]:

@@ -97,6 +97,7 @@ class Kernel:
         self._heads: list[list[p.Stmt]] = []
         self._bodies: list[list[p.Stmt]] = []
         self._loaded: dict[Any, str] = {}
+        self._since: dict[Any, int] = {}
         self._rows: dict[Var, str] = {}
 
     @property
@@ -121,13 +122,18 @@ class Kernel:
         self, base: Var | Lit | None, strides: tuple[p.Extent, ...], offset: Any, type: Type, per_row: bool, phase: int,
         index: tuple[tuple[str, p.Extent], ...] = (),
     ) -> str:  # fmt: skip
-        """The variable or literal of an element: loaded, counted or spelled out, once per level and phase."""
+        """The variable or literal of an element: loaded, counted or spelled out, once per level and phase.
+
+        What a head has loaded is there for later phases, but not for an earlier one that asks afterwards.
+        """
         tag = type.dtype.tag
         if isinstance(base, Lit):
             return cexpr.literal(base.value.item(), tag)
         key = (base, strides, offset, index, tag, per_row, None if per_row else phase)
-        if key in self._loaded:
+        if key in self._loaded and self._since.get(key, phase) <= phase:
             return self._loaded[key]
+        if per_row:
+            self._since[key] = phase
         if base is None:
             name = self._count(strides, offset, tag, per_row, phase)
         else:

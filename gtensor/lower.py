@@ -291,7 +291,7 @@ def _loop(f: Steps, index: int, group: Group) -> None:
     sliced = tuple(memory.add(var, "slice", -1, f.buffer(array)) for var, array in moving)
     inner = _inside(f, schedule, f"{name}_k")
     moved = _moved(f, inner, carried, made)
-    count, turned = eqn.params["length"], eqn.params["reverse"]
+    count, turned = memory.extent(eqn.params["length"]), eqn.params["reverse"]
     f.steps.append(p.Repeat(name, count, tuple(inner.steps), moved, sliced, turned, f.comment(group)))
     _bring_home(f, name, carried, eqn.outs[:carries])
 

@@ -39,7 +39,7 @@ from .ops.choice import choose, piecewise, select
 from .ops.closeness import allclose, array_equal, isclose
 from .ops.contract import matmul
 from .ops.counting import bincount, count_nonzero, digitize, histogram
-from .ops.create import empty, empty_like, from_dlpack, geomspace, identity, logspace, tensor
+from .ops.create import asarray, empty, empty_like, from_dlpack, geomspace, identity, logspace
 from .ops.cumulative import cumlogsumexp
 from .ops.diagonals import diag, diag_embed, diagflat, diagonal, matrix_trace, tri, tril, triu, vander
 from .ops.einsum import einsum
@@ -78,7 +78,7 @@ arcsinh = asinh
 arctan = atan
 arctan2 = atan2
 arctanh = atanh
-array = tensor
+array = asarray
 baddbmm = addmv = addmm
 bitwise_not = invert = bitwise_invert
 bmm = mm = mv = matmul

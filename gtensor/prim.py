@@ -15,7 +15,7 @@ import numpy as np
 
 from .errors import InternalError
 from .ir import Eqn, Lit, Var
-from .types import DType, Type
+from .types import Dim, DType, Type
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -109,7 +109,7 @@ class Bounds:
     """What an index check allows: low <= value < high, or the value `ignore`."""
 
     low: int
-    high: int
+    high: int | Dim
     ignore: int | None = None
 
 
@@ -164,8 +164,9 @@ class Prim:
         Of a loop: vjp(gs, ys, xs, wanted, **params), with lists: gs has None for results without a cotangent,
         `wanted` says which operands' cotangents are asked for.
     mask: how a cotangent's mask goes through the vjp: `keep` (the rule multiplies elementwise), `move` (apply
-        the same vjp to the mask), `any` (the vjp sums; of a mask it takes any), `drop` (applied before). A
-        rule makes a mask by giving a `pullback.Masked`, and says that it read a slice by a `pullback.Part`.
+        the same vjp to the mask), `any` (the vjp sums; of a mask it takes any), `drop` (applied before), or a
+        rule (mask, y, *xs, **params) -> masks, one per operand (the vjp mixes elements and multiplies). A vjp
+        makes a mask by giving a `pullback.Masked`, and says that it read a slice by a `pullback.Part`.
     batch(args, axes, **params) -> (out, axis): the rule with a batch axis in some operands.
     c: dtype tag, kind or `*` -> C expression (elementwise), or the reducer's name (reduce, scatter).
     strides(type, strides, offset, out_type, **params) -> (strides, offset) or None (view).
@@ -184,7 +185,7 @@ class Prim:
     numpy: Callable[..., Any]
     vjp: Callable[..., Sequence[Any]] | None = None
     zero: bool = False
-    mask: Literal["keep", "move", "any", "drop"] = "drop"
+    mask: Literal["keep", "move", "any", "drop"] | Callable[..., Sequence[Any]] = "drop"
     batch: Callable[..., Any] | None = None
     promotion: Promotion = "none"
     c: Mapping[str, str] = field(default_factory=dict)

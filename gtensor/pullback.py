@@ -316,15 +316,20 @@ def _through(
     def rule(g: Tensor) -> Sequence[Any]:
         return vjp(g, out, *ins, **step.params)
 
-    way = WAYS[prim.mask]
+    way = WAYS[prim.mask] if isinstance(prim.mask, str) else _own_way(prim.mask, out, ins, step.params)
     values = rule(total.select() if way.select_first else total.value)
     masks: Sequence[Any] = [None] * len(ins) if total.mask is None else way.masks(total.mask, rule, len(ins))
     found: list[tuple[Any, Cotangent | Part]] = []
     for key, value, mask in zip(step.in_keys, values, masks, strict=True):
         if key in active and value is not None:
-            clean = total.mask is None or way.select_first or (way.keeps_zeros and total.clean)
+            clean = total.mask is None or (way.keeps_zeros and (way.select_first or total.clean))
             found.append((key, _cotangent(_called(value), _whole(_called(mask)), clean)))
     return found
+
+
+def _own_way(masks: Callable[..., Sequence[Any]], out: Tensor, ins: list[Tensor], params: Mapping[str, Any]) -> Way:
+    """How masks go through a rule that has one of its own for them; what it multiplies may be infinite."""
+    return Way(True, lambda mask, rule, n: masks(mask, out, *ins, **params), False)
 
 
 def _through_loop(
@@ -376,7 +381,7 @@ WAYS = {
     "any": Way(True, lambda mask, rule, n: rule(mask), True),
     "drop": Way(True, lambda mask, rule, n: [None] * n, True),
 }
-"""By `Prim.mask`. In `move` and `any` the mask goes through the rule itself, as a bool."""
+"""By `Prim.mask`, where that is no rule of its own. In `move` and `any` the mask goes through the vjp, as a bool."""
 
 
 def unit(tensor: Tensor) -> Tensor:

@@ -26,6 +26,7 @@ from .ops.transcendental import erfc, log, log1p
 from .quantile import normal_quantile
 from .tensor import STATE, Tensor, apply, as_tensor, cast, concrete
 from .types import (
+    Dim,
     DType,
     Shape,
     as_dtype,
@@ -304,12 +305,12 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = int32) 
     return cast(offset + first, target)
 
 
-def _order(key: Any, count: int, what: str) -> Tensor:
+def _order(key: Any, count: int | Dim, what: str) -> Tensor:
     """The places of `count` pairs of random words in ascending order; equal ones keep theirs."""
     first, second = _words(key, (count,), what)
     if STATE.scope is None and first.data is not None:
         return concrete(np.lexsort((second.numpy(), first.numpy())))
-    if count > SORTED:
+    if extent_bound(count) > SORTED:
         raise ShapeError(
             f"{what}: {count} elements are more than the {SORTED} that can be permuted inside a trace",
             hint="draw the permutation outside and pass it in",
@@ -328,21 +329,26 @@ def _count(n: Any, what: str) -> int:
     return int(n)
 
 
+def _extent(n: Any, what: str) -> int | Dim:
+    """A number of things, which may be known at run time only."""
+    return n if isinstance(n, Dim) else _count(n, what)
+
+
 def permutation(key: Any, x: Any, axis: int = 0) -> Tensor:
     """The slices of x along an axis in random order, each order as likely as any other; of an int the numbers below it.
 
-    Inside a trace at most 8192 slices, each of which is compared with each. Raises ShapeError for more, for a
-    run-time extent and for a wrong axis.
+    Inside a trace at most 8192 slices, each of which is compared with each. Raises ShapeError for more and for a
+    wrong axis.
 
     >>> import gtensor as gt
     >>> gt.random.permutation(gt.random.key(42), 5)
     Tensor([2, 4, 3, 1, 0], dtype=int64)
     """
-    if isinstance(x, (int, np.integer)):
-        return _order(key, _count(x, "permutation"), "permutation")
+    if isinstance(x, (int, np.integer, Dim)):
+        return _order(key, _extent(x, "permutation"), "permutation")
     data = as_tensor(x)
     along = normalize_axis(axis, data.ndim)
-    return take(data, _order(key, _count(data.type.shape[along], "permutation"), "permutation"), axis=along)
+    return take(data, _order(key, _extent(data.type.shape[along], "permutation"), "permutation"), axis=along)
 
 
 def choice(key: Any, a: Any, shape: Any = (), replace: bool = True, p: Any = None, axis: int = 0) -> Tensor:

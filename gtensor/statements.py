@@ -171,7 +171,8 @@ def _check_index(k: Statements, eqn: Eqn, value: str, per_row: bool, phase: int)
         args = (value, cexpr.literal(bounds.ignore, tag), cexpr.literal(bounds.low, tag))
         ignored = cexpr.Expr(f"gt_where_{tag}({{0}} == {{1}}, {{2}}, {{0}})", args, tag, tag)
         value = k.kernel.assign("label", tag, ignored, per_row, phase)
-    k.kernel.add(p.Check(value, bounds.low, bounds.high, k.number(eqn), k.note(eqn)), per_row, phase)
+    high = k.f.memory.extent(bounds.high)
+    k.kernel.add(p.Check(value, bounds.low, high, k.number(eqn), k.note(eqn)), per_row, phase)
 
 
 def _reduce(k: Statements, eqn: Eqn) -> None:
@@ -250,9 +251,10 @@ def _view(k: Statements, eqn: Eqn) -> None:
     k.per_row[eqn.out] = k.per_row[x]
 
 
-def _index(k: Statements, atom: Atom, size: int, axes: Sequence[int], node: int, phase: int) -> str:
+def _index(k: Statements, atom: Atom, size: int | Dim, axes: Sequence[int], node: int, phase: int) -> str:
     """The variable of an index, counted from the front; per row where it does not move along it, and there is one.
 
+    Of a run-time axis it is counted from the front already.
     It is checked in the first phase, before anything is written, and again where a later phase uses it.
     """
     location, memory = k.f.locate(atom), k.f.memory
@@ -268,8 +270,11 @@ def _index(k: Statements, atom: Atom, size: int, axes: Sequence[int], node: int,
         if not checked:
             same = cexpr.Expr("{0}", (raw,), tag, tag)
             checked = raw if "'" in raw else k.kernel.assign("index", tag, same, per_row, at)
-            k.kernel.add(p.Check(checked, -size, size, node), per_row, at)
+            low = -size if isinstance(size, int) else 0
+            k.kernel.add(p.Check(checked, low, memory.extent(size), node), per_row, at)
             k.indices["check", raw, size, at] = checked
+    if isinstance(size, Dim):
+        return checked
     if ("row", checked, size) not in k.indices:
         counted = cexpr.Expr(cexpr.WRAP, (checked, cexpr.literal(size, tag)), tag, tag)
         k.indices["row", checked, size] = k.kernel.assign("row", tag, counted, per_row, at)
@@ -281,7 +286,7 @@ def _gather(k: Statements, eqn: Eqn) -> None:
     assert eqn.prim.place is not None
     place = eqn.prim.place(x.type, index.type, **eqn.params)
     location, memory = k.f.locate(x), k.f.memory
-    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), 0)
+    at = _index(k, index, x.type.shape[place.axis], place.index_axes, k.number(eqn), 0)
     moving = {axis: memory.extent(s) for axis, s in zip(place.axes, location.strides, strict=True) if axis is not None}
     name = k.define(eqn, 0)
     assert isinstance(location.base, Var)
@@ -308,7 +313,7 @@ def _scatter(k: Statements, eqn: Eqn) -> None:
         k.before.append(copy_step(k.f, memory.unique(f"k{k.index}_start"), out, source, x.type))
     phase = k.phase(eqn)
     value = k.operand(values, False, phase)
-    at = _index(k, index, extent_bound(x.type.shape[place.axis]), place.index_axes, k.number(eqn), phase)
+    at = _index(k, index, x.type.shape[place.axis], place.index_axes, k.number(eqn), phase)
     dense = [memory.extent(s) for s in dense_strides(out.type.shape)]
     moving = {axis: s for axis, s in zip(place.axes, dense, strict=True) if axis is not None}
     k.kernel.accumulators.append(p.Accumulator(buffer, op, "identity" if starts_at_zero else "keep"))

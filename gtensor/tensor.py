@@ -211,6 +211,8 @@ class Tensor(TensorMethods, Interchange):
     def __len__(self) -> int:
         if not self.shape:
             raise ShapeError("a 0-d tensor has no length")
+        if isinstance(self.shape[0], Dim):
+            raise TraceError(f"the length {self.shape[0]} is known at run time only", hint="use x.shape[0]")
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -348,6 +350,9 @@ def _counted(extent: Dim) -> Tensor:
     """A run-time extent as a number, which yields to other dtypes as a Python number does."""
     ones = apply("broadcast", cast(as_tensor(1), int64), shape=(Dim(extent.name, extent.bound),))
     return cast(apply("sum", ones, axis=(0,)) * extent.factor, int64, weak=True)
+
+
+Dim.counted = _counted
 
 
 def _literal(value: float | int | bool, type_: Type) -> Tensor:

@@ -9,9 +9,9 @@ raises `errors.ShapeError` or `errors.DTypeError` without a source, which the ca
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -88,6 +88,9 @@ def as_dtype(dtype: Any) -> DType:
 class Dim:
     """A run-time extent, at most `bound`; `factor` times it where axes were merged.
 
+    A whole multiple of an extent is an extent; other arithmetic gives a number of the trace, a tensor, which
+    `counted` (set by `tensor`) makes.
+
     >>> Dim("B", 512) * 4
     4*B
     """
@@ -95,11 +98,47 @@ class Dim:
     name: str
     bound: int
     factor: int = 1
+    counted: ClassVar[Callable[[Dim], Any]]
 
     def __mul__(self, other: int) -> Dim:
         return replace(self, factor=self.factor * other) if isinstance(other, int) else NotImplemented
 
     __rmul__ = __mul__
+
+    def __add__(self, other: Any) -> Any:
+        return Dim.counted(self) + other
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return Dim.counted(self) - other
+
+    def __rsub__(self, other: Any) -> Any:
+        return other - Dim.counted(self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return Dim.counted(self) / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / Dim.counted(self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return Dim.counted(self) // other
+
+    def __mod__(self, other: Any) -> Any:
+        return Dim.counted(self) % other
+
+    def __lt__(self, other: Any) -> Any:
+        return Dim.counted(self) < other
+
+    def __le__(self, other: Any) -> Any:
+        return Dim.counted(self) <= other
+
+    def __gt__(self, other: Any) -> Any:
+        return Dim.counted(self) > other
+
+    def __ge__(self, other: Any) -> Any:
+        return Dim.counted(self) >= other
 
     def __str__(self) -> str:
         return self.name if self.factor == 1 else f"{self.factor}*{self.name}"

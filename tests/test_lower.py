@@ -223,3 +223,13 @@ def test_a_run_time_extent_may_have_any_name(name):
     _, _, made = compiled(lambda x, w: gt.softmax(x) @ w, batch, normal(3, 2))
     x = normal(2, 3)
     np.testing.assert_allclose(made.call([x, normal(3, 2)])[0], gt.softmax(x).numpy() @ normal(3, 2), rtol=1e-5)
+
+
+def test_a_value_that_a_later_phase_has_loaded_is_loaded_for_an_earlier_one():
+    def fn(x, rows, scale):
+        late = gt.sum(gt.exp(x), axis=1) * scale
+        early = rows * scale
+        return x * late[:, None] + early[:, None]
+
+    (kernel,) = check(fn, X, normal(6), normal()).steps
+    assert isinstance(kernel, RowKernel) and len(kernel.phases) == 2

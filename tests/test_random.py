@@ -14,8 +14,8 @@ import pytest
 from scipy import special
 
 import gtensor as gt
-from gtensor import quantile
 from gtensor.errors import DTypeError, OptionError, ShapeError
+from gtensor.quantile import normal_quantile
 from gtensor.random import rounds
 from tests.cases.processes import run
 from tests.values import check_derivatives, close, f32, same
@@ -338,7 +338,7 @@ def test_tails_are_full():
         expected = 2 * special.ndtr(-bound) * x.size
         assert abs((x > bound).sum() - expected) < 4 * math.sqrt(expected)
     for dtype, least, far in ((gt.float32, 2.0**-33, 6.338), (gt.float64, 2.0**-65, 9.155)):
-        reach = quantile.normal_quantile(*(gt.tensor(v, dtype) for v in (least, 0.5 - least)), least, dtype).item()
+        reach = normal_quantile(*(gt.tensor(v, dtype) for v in (least, 0.5 - least)), least, dtype).item()
         assert abs(reach + special.ndtri(least)) < 1e-5 and reach == pytest.approx(far, abs=1e-3)
 
 
@@ -346,7 +346,7 @@ def test_tails_are_full():
 def test_the_quantile_function_is_accurate(dtype, bound, lowest):
     beyond = np.concatenate([10 ** np.linspace(lowest, -1, 30001), np.linspace(1e-6, 0.4999, 30001)]).astype(dtype)
     inside = (0.5 - beyond.astype(np.longdouble)).astype(dtype)
-    found = quantile.normal_quantile(gt.tensor(beyond), gt.tensor(inside), 0.0, dtype).numpy()
+    found = normal_quantile(gt.tensor(beyond), gt.tensor(inside), 0.0, dtype).numpy()
     close(found, -special.ndtri(beyond.astype(np.float64)), rtol=bound, atol=0)
 
 

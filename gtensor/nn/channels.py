@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OptionError, ShapeError
-from ..ops.arithmetic import stop_gradient
+from ..ops.arithmetic import maximum, stop_gradient
 from ..ops.statistics import floating, mean
 from ..ops.transcendental import rsqrt, square
 from ..tensor import Tensor, apply, as_tensor, cast
@@ -56,7 +56,7 @@ def batch_norm(
     result = _affine(centred * rsqrt(spread + eps), scale, shift)
     ones = apply("broadcast", cast(as_tensor(1.0), tensor.dtype), shape=tuple(tensor.type.shape[i] for i in axes))
     total = apply("sum", ones, axis=tuple(range(len(axes)))) if isinstance(count, Dim) else count
-    unbiased = spread * (total / (total - 1))
+    unbiased = spread * (total / maximum(total - 1, 1))
     new = {"mean": old_mean + momentum * (middle - old_mean), "var": old_var + momentum * (unbiased - old_var)}
     moved = {name: apply("reshape", stop_gradient(value), shape=(channels,)) for name, value in new.items()}
     return result, {name: cast(value, as_tensor(state[name]).dtype) for name, value in moved.items()}

@@ -120,7 +120,7 @@ class _Rows:
     """
 
     axis: int
-    count: int
+    count: Any
     hot: Tensor
     kept: Tensor | None
     weights: Tensor | None
@@ -137,13 +137,13 @@ class _Rows:
         return reduced(where(self.kept, loss, 0), reduction, what, ones)
 
 
-def _class_axis(scores: Tensor, axis: int | None, what: str) -> tuple[int, int]:
+def _class_axis(scores: Tensor, axis: int | None, what: str) -> tuple[int, Any]:
     """The axis of the classes, the second or the only one unless it is given, and their number.
 
     Raises ShapeError if there are none, or no such axis.
     """
     found = min(1, scores.ndim - 1) if axis is None else normalize_axis(axis, scores.ndim)
-    if found < 0 or not isinstance(extent := scores.type.shape[found], int) or not extent:
+    if found < 0 or not (extent := scores.type.shape[found]):
         raise ShapeError(f"{what}: {scores.type} is no [classes], [rows, classes] or [rows, classes, …]")
     return found, extent
 

@@ -145,11 +145,35 @@ def _joined(arrays: Any) -> list[Tensor]:
 
 @public
 def concat(arrays: Any, /, axis: int | None = 0) -> Tensor:
-    """Arrays joined along an existing axis (flattened first if it is None), in their common dtype."""
+    """Arrays joined along an existing axis (flattened first if it is None), in their common dtype.
+
+    Along a run-time axis each must have a multiple of one extent. Raises ShapeError where shapes do not fit.
+    """
     tensors = _joined(arrays)
     if axis is None:
         tensors, axis = [flatten(t) for t in tensors], 0
-    return apply("concat", *tensors, axis=normalize_axis(axis, tensors[0].ndim))
+    at = normalize_axis(axis, tensors[0].ndim)
+    if any(t.ndim > at and isinstance(t.type.shape[at], Dim) for t in tensors):
+        return _joined_at_run_time(tensors, at)
+    return apply("concat", *tensors, axis=at)
+
+
+def _joined_at_run_time(tensors: list[Tensor], axis: int) -> Tensor:
+    """Arrays joined along an axis of which each has a multiple of one run-time extent: the multiples are an axis."""
+    extents = [t.type.shape[axis] for t in tensors if t.ndim > axis]
+    first = next(n for n in extents if isinstance(n, Dim))
+    if len(extents) < len(tensors) or any(not isinstance(n, Dim) or n.name != first.name for n in extents):
+        shapes = show_shapes([t.type.shape for t in tensors])
+        raise ShapeError(f"concat: {shapes} cannot be joined along axis {axis}, only multiples of one run-time extent")
+    counts = [n.factor for n in extents if isinstance(n, Dim)]
+    one = Dim(first.name, first.bound)
+
+    def shaped(t: Tensor, *middle: Any) -> Tensor:
+        return apply("reshape", t, shape=(*t.type.shape[:axis], *middle, *t.type.shape[axis + 1 :]))
+
+    joined = apply("concat", *(shaped(t, n, one) for t, n in zip(tensors, counts, strict=True)), axis=axis)
+    shape = (*joined.type.shape[:axis], one * sum(counts), *joined.type.shape[axis + 2 :])
+    return apply("reshape", joined, shape=shape)
 
 
 @public

@@ -19,6 +19,7 @@ from ..tensor import Tensor, apply, as_tensor, cast, from_data, frozen
 from ..trace import to_array
 from ..types import (
     DEFAULT_FLOAT,
+    Dim,
     DType,
     Shape,
     Type,
@@ -205,10 +206,10 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, device: Any = No
 
 
 @public
-def arange(
-    start: float, /, stop: float | None = None, step: float = 1, dtype: Any = None, *, device: Any = None
-) -> Tensor:
+def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Tensor:
     """start, start + step, … below stop (0 … start with one argument); int64 for integers, else float32.
+
+    The numbers are known while tracing, or the one argument is a run-time extent. Raises ShapeError for others.
 
     >>> arange(3)
     Tensor([0, 1, 2], dtype=int64)
@@ -217,6 +218,10 @@ def arange(
     first, last = (0, start) if stop is None else (start, stop)
     if step == 0:
         raise ShapeError("arange: step must not be 0")
+    if isinstance(last, Dim) and (first, step) == (0, 1):
+        return apply("iota", shape=(last,), axis=0, dtype=int64 if dtype is None else as_dtype(dtype))
+    if not all(isinstance(v, (int, float, np.number)) for v in (first, last, step)):
+        raise ShapeError("arange: from 0 to a run-time extent, or between numbers that are known while tracing")
     whole = all(isinstance(v, (int, np.integer)) for v in (first, last, step))
     target = as_dtype(dtype) if dtype is not None else int64 if whole else DEFAULT_FLOAT
     count = max(0, math.ceil((last - first) / step))

@@ -19,6 +19,7 @@ from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Type, as_dtype, bool_, extent_bound, int64, normalize_axis, resolve
 from .arithmetic import isinf, stop_gradient, where
 from .assemble import concat
+from .layout import backwards
 from .records import batch_along, uniform
 from .transcendental import exp, log
 
@@ -67,14 +68,16 @@ def before_each(x: Tensor, axis: int, value: float) -> Tensor:
     return _behind(_part(x, axis, 0, _length(x, axis) - 1), axis, value)
 
 
-def _backwards(x: Tensor, axis: int) -> Tensor:
-    return apply("flip", x, axes=(axis,))
-
-
 def _suffix_sums(g: Tensor, factors: Tensor, axis: int) -> Tensor:
     """s[i] = g[i] + factors[i + 1] * s[i + 1]: what a recurrence with these factors gives back."""
-    turned = before_each(_backwards(factors, axis), axis, 0.0)
-    return _backwards(apply("recurrence", turned, _backwards(g, axis), axis=axis), axis)
+    turned = before_each(backwards(factors, axis), axis, 0.0)
+    return backwards(apply("recurrence", turned, backwards(g, axis), axis=axis), axis)
+
+
+def _later_mask(mask: Tensor, y: Tensor, *xs: Tensor, axis: int) -> Sequence[Any]:
+    """An element counts where it, or one behind it, does: the masks of what a fold from the front folds."""
+    counts = backwards(apply("cumsum", backwards(cast(mask, int64), axis), axis=axis), axis)
+    return (counts,) * len(xs)
 
 
 # ---- records ---------------------------------------------------------------------------------------------
@@ -95,7 +98,7 @@ def _wide(fold: Any) -> Callable[..., Array]:
 
 
 def _sum_vjp(g: Tensor, y: Tensor, x: Tensor, axis: int) -> Sequence[Any]:
-    return (_backwards(apply("cumsum", _backwards(g, axis), axis=axis), axis),)
+    return (backwards(apply("cumsum", backwards(g, axis), axis=axis), axis),)
 
 
 def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: int) -> Sequence[Any]:
@@ -137,18 +140,22 @@ def _samples(grad: bool, dtypes: tuple[str, ...]) -> tuple[Sample, ...]:
     return tuple(Sample((uniform(shape=s),), {"axis": a}, grad=grad, dtypes=dtypes) for s, a in _SHAPES)
 
 
-def _running(name: str, type: Any, numpy: Any, vjp: Any, dtypes: tuple[str, ...], doc: str) -> None:
+def _running(
+    name: str, type: Any, numpy: Any, vjp: Any, dtypes: tuple[str, ...], doc: str, mask: Any = "drop"
+) -> None:  # fmt: skip
     samples = _samples(vjp is not None, dtypes)
     register(
         Prim(
-            name, "along", type, numpy, vjp=vjp, batch=batch_along(name), place=_lines(name), exact=True,
+            name, "along", type, numpy, vjp=vjp, mask=mask, batch=batch_along(name), place=_lines(name), exact=True,
             samples=samples, doc=doc,
         )
     )  # fmt: skip
 
 
-_running("cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64"), "Running sums along an axis.")
-_running("cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64"), "Running products along an axis.")
+_running("cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64"), "Running sums along an axis.", _later_mask)
+_running(
+    "cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64"), "Running products along an axis.", _later_mask
+)  # fmt: skip
 for _name, _ufunc, _word in (("max", np.maximum, "largest"), ("min", np.minimum, "smallest")):
     _running(
         f"cum{_name}", _same_lines, lambda x, axis, f=_ufunc: f.accumulate(x, axis=axis),
@@ -183,7 +190,7 @@ def _recurrence_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor, axis: int) -> Se
 
 register(
     Prim(
-        "recurrence", "along", _recurrence_type, _recurrence_array, vjp=_recurrence_vjp,
+        "recurrence", "along", _recurrence_type, _recurrence_array, vjp=_recurrence_vjp, mask=_later_mask,
         batch=batch_along("recurrence"), place=_lines("recurrence", 2), exact=True,
         samples=tuple(Sample((uniform(shape=s), uniform(shape=s)), {"axis": a}) for s, a in _SHAPES),
         flops=2, doc="y[0] = b[0] and y[i] = a[i] * y[i - 1] + b[i] along an axis.",
@@ -206,7 +213,7 @@ def _line_up(x: Any, axis: int | None) -> tuple[Tensor, int]:
 
 def _run(name: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
     if reverse:
-        return _backwards(apply(name, _backwards(x, axis), axis=axis), axis)
+        return backwards(apply(name, backwards(x, axis), axis=axis), axis)
     return apply(name, x, axis=axis)
 
 
@@ -333,7 +340,7 @@ def cumlogsumexp(x: Any, /, axis: int | None = None, *, reverse: bool = False) -
     if tensor.type.shape[at] == 0:
         return tensor
     if reverse:
-        return _backwards(_log_sums(_backwards(tensor, at), at), at)
+        return backwards(_log_sums(backwards(tensor, at), at), at)
     return _log_sums(tensor, at)
 
 

@@ -25,7 +25,8 @@ from .reduce import sum
 def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements x[i, i + offset] of each matrix over two axes, along a new last axis.
 
-    x: two axes or more. Raises ShapeError for fewer, for one axis named twice, and for a run-time extent.
+    x: two axes or more. Raises ShapeError for fewer, for one axis named twice, and for run-time extents unless both
+    are one and the offset is 0.
 
     >>> import gtensor as gt
     >>> gt.diagonal(gt.tensor([[1, 2, 3], [4, 5, 6]]), offset=1)
@@ -38,6 +39,9 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tens
     rest = [i for i in range(tensor.ndim) if i not in (first, second)]
     moved = apply("transpose", tensor, axes=(*rest, first, second))
     *lead, rows, columns = moved.type.shape
+    if isinstance(rows, Dim) and rows == columns and offset == 0:
+        place = apply("iota", shape=(*lead, rows, 1), axis=len(lead), dtype=int64)
+        return apply("reshape", apply("gather", moved, place, axis=len(lead) + 1), shape=(*lead, rows))
     if isinstance(rows, Dim) or isinstance(columns, Dim):
         raise ShapeError(f"diagonal: axes {axis1} and {axis2} of {tensor.type} must have constant extents")
     count = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))

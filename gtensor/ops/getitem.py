@@ -8,7 +8,6 @@ is computed; a mask while tracing is refused, since the shape would depend on it
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +17,9 @@ import numpy as np
 from ..errors import DTypeError, IndexingError, ShapeError, TraceError
 from ..prim import public
 from ..tensor import STATE, Tensor, apply, as_tensor, cast, meet
-from ..types import Dim, Type, bool_, int64
-from .index import require_constant_in_range, take
-from .layout import slice_length
+from ..types import Dim, Type, bool_, int64, shape_size
+from .index import in_range, take
+from .layout import flip, slice_length
 
 Array = np.ndarray[Any, Any]
 
@@ -65,6 +64,8 @@ def selection(type: Type, key: Any) -> Selection:
             continue
         axis = len(start)
         n = type.shape[axis]
+        if isinstance(n, Dim) and isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+            part = Places(as_tensor(int(part)))
         if isinstance(part, Places):
             if part.extent is not None and part.extent != n:
                 raise IndexingError(f"a mask of extent {part.extent} does not fit axis {axis} of {n}")
@@ -142,9 +143,9 @@ def _bounds(part: Any, n: Any) -> tuple[Any, Any, int, bool]:
     """(start, stop, step, reversed) of an integer or a slice of an axis."""
     if isinstance(part, slice):
         if isinstance(n, Dim):
-            if (part.start, part.stop, part.step) not in ((None, None, None), (None, None, 1)):
-                raise ShapeError(f"the run-time axis {n} can only be taken whole")
-            return 0, n, 1, False
+            if part.start is not None or part.stop is not None or part.step not in (None, 1, -1):
+                raise ShapeError(f"of the run-time axis {n} a slice takes all, or x[::-1]")
+            return 0, n, 1, part.step == -1
         a, b, k = part.indices(n)
         if k > 0:
             return a, max(a, b), k, False
@@ -152,8 +153,6 @@ def _bounds(part: Any, n: Any) -> tuple[Any, Any, int, bool]:
         return (a + (count - 1) * k, a + 1, -k, True) if count else (0, 0, 1, False)
     if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
         raise DTypeError(f"an index is an integer, slice, ellipsis, None or integer array, not {part!r}")
-    if isinstance(n, Dim):
-        raise ShapeError(f"the run-time axis {n} can only be taken whole")
     i = int(part.__index__())
     if not -n <= i < n:
         raise IndexingError(f"index {i} is out of range for an axis of {n}")
@@ -181,8 +180,7 @@ def getitem(x: Any, key: Any, /) -> Tensor:
     tensor = as_tensor(x)
     chosen = selection(tensor.type, key)
     out = apply("slice", tensor, start=chosen.start, stop=chosen.stop, step=chosen.step)
-    if chosen.flips:
-        out = apply("flip", out, axes=chosen.flips)
+    out = flip(out, chosen.flips) if chosen.flips else out
     out = apply("reshape", out, shape=chosen.shape)
     if not chosen.arrays:
         return out
@@ -201,8 +199,6 @@ def _one_axis(x: Tensor, axes: list[int], arrays: list[Tensor]) -> tuple[Tensor,
         return x, axes[0], arrays[0]
     shape = x.shape
     sizes = [shape[axis] for axis in axes]
-    if any(isinstance(n, Dim) for n in sizes):
-        raise ShapeError(f"the run-time axis of {x.type} cannot be indexed")
     counted = meet(*(_counted(index, n) for index, n in zip(arrays, sizes, strict=True)))
     places = as_tensor(0)
     for n, index in zip(sizes, counted, strict=True):
@@ -210,13 +206,15 @@ def _one_axis(x: Tensor, axes: list[int], arrays: list[Tensor]) -> tuple[Tensor,
     first = axes[0]
     after = [i for i in range(first, x.ndim) if i not in axes]
     moved = apply("transpose", x, axes=(*range(first), *axes, *after))
-    joined = (*shape[:first], math.prod(sizes), *(shape[i] for i in after))
+    joined = (*shape[:first], shape_size(sizes), *(shape[i] for i in after))
     return apply("reshape", moved, shape=joined), first, places
 
 
-def _counted(index: Tensor, n: int) -> Tensor:
+def _counted(index: Tensor, n: Any) -> Tensor:
     """Indices of an axis counted from the front, checked."""
-    strong = require_constant_in_range(index, n)
+    strong = in_range(index, n)
+    if isinstance(n, Dim):
+        return apply("check_index", strong, low=0, high=n)
     checked = apply("check_index", strong, low=-n, high=n)
     return apply("remainder", cast(checked, int64), n)
 
@@ -232,7 +230,6 @@ def spread(values: Tensor, chosen: Selection, type: Type) -> Tensor:
         for n, first, last, stride in zip(type.shape, chosen.start, chosen.stop, chosen.step, strict=True)
     )
     whole = apply("reshape", whole, shape=lengths)
-    if chosen.flips:
-        whole = apply("flip", whole, axes=chosen.flips)
+    whole = flip(whole, chosen.flips) if chosen.flips else whole
     start = tuple(0 if n == 0 else first for n, first in zip(lengths, chosen.start, strict=True))
     return apply("pad", whole, shape=type.shape, start=start, step=chosen.step, value=0)

@@ -1,7 +1,8 @@
 """Indexed reads and sums: take, gather, scatter_add, index_add, checked indices.
 
 Negative indices count from the end. An index out of range raises IndexError: while tracing when it is
-constant, else from the call, before anything is written. Repeated indices accumulate in a fixed order.
+constant, else from the call, before anything is written. Repeated indices accumulate in a fixed order. The
+primitives take indices of a run-time axis counted from its front (`in_range` counts them).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ..errors import DTypeError, IndexingError, OptionError, ShapeError
 from ..prim import Bounds, Indexing, Input, Prim, Sample, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Dim, Type, extent_bound, int64, normalize_axis
-from .arithmetic import maximum, minimum
+from ..types import Dim, Type, int64, normalize_axis
+from .arithmetic import maximum, minimum, where
 from .records import batch_along, batch_elementwise, batch_size, move_axis, same_type, uniform
 
 Array = np.ndarray[Any, Any]
@@ -37,12 +38,6 @@ def wrapped(index: Array, size: int, low: int | None = None) -> Array:
     return np.where(wide < 0, wide + size, wide)
 
 
-def _require_rows(x: Type, index: Type, axis: int) -> None:
-    _require_integers(index)
-    if isinstance(x.shape[axis], Dim):
-        raise ShapeError(f"the run-time axis {axis} of {x} cannot be indexed")
-
-
 # ---- take and its derivative -----------------------------------------------------------------------------
 
 
@@ -51,7 +46,7 @@ def _take_shape(x: Type, index: Type, axis: int) -> tuple[Any, ...]:
 
 
 def _take_type(x: Type, index: Type, axis: int) -> Type:
-    _require_rows(x, index, axis)
+    _require_integers(index)
     return Type(_take_shape(x, index, axis), x.dtype)
 
 
@@ -62,7 +57,7 @@ def _take_place(x: Type, index: Type, axis: int, **params: Any) -> Indexing:
 
 
 def _index_add_type(x: Type, index: Type, values: Type, axis: int) -> Type:
-    _require_rows(x, index, axis)
+    _require_integers(index)
     if values.shape != _take_shape(x, index, axis) or values.dtype != x.dtype:
         raise ShapeError(f"values must be {x.with_shape(_take_shape(x, index, axis))}")
     return Type(x.shape, x.dtype)
@@ -86,9 +81,17 @@ def _take_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: int) -
     return _batched_rows(move_axis(x, axes[0], size, x.ndim - 1), move_axis(index, axes[1], size, index.ndim - 1), axis)
 
 
+def _rows(x: Tensor, axis: int) -> int:
+    """How many rows an axis has; raises ShapeError where each example has its own, as many as the run says."""
+    rows = x.shape[axis]
+    if not isinstance(rows, int):
+        raise ShapeError(f"vmap: rows of the run-time axis {axis} of {x.type} cannot be taken by each example")
+    return rows
+
+
 def _batched_rows(x: Tensor, index: Tensor, axis: int) -> tuple[Tensor, int]:
     """Each batch element takes from its own array: one take from the arrays laid end to end."""
-    size, rows = x.type.shape[0], int(x.shape[axis + 1])
+    size, rows = x.type.shape[0], _rows(x, axis + 1)
     front = apply("transpose", x, axes=(0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1)))
     rest, span = front.type.shape[2:], index.ndim - 1
     if isinstance(size, Dim):
@@ -117,7 +120,7 @@ def _index_add_batch(args: Sequence[Tensor], axes: Sequence[int | None], axis: i
     """The batch axis becomes part of the index: arrays end to end, indices shifted by their array's start."""
     size = batch_size(args, axes)
     x, index, values = (move_axis(t, a, size, t.ndim - (a is not None)) for t, a in zip(args, axes, strict=True))
-    rows, span = int(x.shape[axis + 1]), index.ndim - 1
+    rows, span = _rows(x, axis + 1), index.ndim - 1
     to_front = (0, axis + 1, *(i for i in range(1, x.ndim) if i != axis + 1))
     front = apply("transpose", x, axes=to_front)
     lead, rest = tuple(range(axis + 1, axis + 1 + span)), front.type.shape[2:]
@@ -165,12 +168,12 @@ register(
 )  # fmt: skip
 
 
-def _wrap(index: Tensor, size: int) -> Tensor:
+def _wrap(index: Tensor, size: Any) -> Tensor:
     return apply("remainder", cast(index, int64), size)
 
 
-def _clip(index: Tensor, size: int) -> Tensor:
-    return minimum(maximum(cast(index, int64), 0), max(size - 1, 0))
+def _clip(index: Tensor, size: Any) -> Tensor:
+    return minimum(maximum(cast(index, int64), 0), maximum(as_tensor(size) - 1, 0))
 
 
 MODES = {"wrap": _wrap, "clip": _clip}
@@ -199,16 +202,19 @@ def take(x: Any, indices: Any, /, axis: int | None = None, *, mode: str = "raise
         if mode not in MODES:
             raise OptionError(f"take: mode must be 'raise', 'wrap' or 'clip', not {mode!r}")
         _require_integers(index.type)
-        index = MODES[mode](index, extent_bound(size))
-    return apply("take", tensor, require_constant_in_range(index, size), axis=at)
+        index = MODES[mode](index, size)
+    return apply("take", tensor, in_range(index, size), axis=at)
 
 
-def require_constant_in_range(index: Tensor, size: Any) -> Tensor:
+def in_range(index: Tensor, size: Any) -> Tensor:
     """The index, a strong integer; raises IndexingError at once when it is constant and out of range.
 
-    A captured array is no constant: it is read at each call.
+    A captured array is no constant: it is read at each call. Along a run-time axis it is counted from the front.
     """
     _require_integers(index.type)
+    if isinstance(size, Dim):
+        wide = cast(index, int64)
+        return where((wide < 0) & (wide + size >= 0), wide + size, wide)
     if index.data is not None and index.captured is None and isinstance(size, int):
         wrapped(index.data, size)
     return cast(index, int64) if index.type.weak else index
@@ -218,7 +224,7 @@ def require_constant_in_range(index: Tensor, size: Any) -> Tensor:
 
 
 def _along_type(x: Type, index: Type, axis: int) -> Type:
-    _require_rows(x, index, axis)
+    _require_integers(index)
     if index.ndim != x.ndim or any(
         i != axis and a != b for i, (a, b) in enumerate(zip(x.shape, index.shape, strict=True))
     ):
@@ -290,7 +296,7 @@ def gather(x: Any, axis: int, index: Any, /) -> Tensor:
     """
     tensor = as_tensor(x)
     at = normalize_axis(axis, tensor.ndim)
-    return apply("gather", tensor, require_constant_in_range(as_tensor(index), tensor.type.shape[at]), axis=at)
+    return apply("gather", tensor, in_range(as_tensor(index), tensor.type.shape[at]), axis=at)
 
 
 @public
@@ -312,7 +318,7 @@ def scatter_add(x: Any, axis: int, index: Any, values: Any, /) -> Tensor:
     tensor = as_tensor(x)
     at = normalize_axis(axis, tensor.ndim)
     added = cast(as_tensor(values), tensor.type.dtype)
-    index = require_constant_in_range(as_tensor(index), tensor.type.shape[at])
+    index = in_range(as_tensor(index), tensor.type.shape[at])
     return apply("scatter_add", tensor, index, added, axis=at)
 
 
@@ -324,7 +330,7 @@ def index_add(x: Any, axis: int, index: Any, values: Any, /) -> Tensor:
     """
     tensor = as_tensor(x)
     at = normalize_axis(axis, tensor.ndim)
-    places = require_constant_in_range(as_tensor(index), tensor.type.shape[at])
+    places = in_range(as_tensor(index), tensor.type.shape[at])
     return apply("index_add", tensor, places, cast(as_tensor(values), tensor.type.dtype), axis=at)
 
 

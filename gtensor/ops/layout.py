@@ -5,6 +5,7 @@ In the compiled code they become strides wherever the strides exist. Shapes may 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from ..types import (
     bool_,
     broadcast_shapes,
     extent_bound,
+    int64,
     normalize_axes,
     normalize_axis,
     shape_size,
@@ -102,8 +104,14 @@ def as_shape(shape: Any) -> Shape:
     return tuple(result)
 
 
+def _elements(shape: Shape) -> tuple[int, list[str]]:
+    """How many elements a shape has: a constant times run-time extents, of which there may be several."""
+    constant = math.prod(n.factor if isinstance(n, Dim) else n for n in shape)
+    return constant, sorted(n.name for n in shape if isinstance(n, Dim)) if constant else []
+
+
 def _reshape_type(x: Type, shape: Shape) -> Type:
-    if shape_size(shape) != shape_size(x.shape):
+    if _elements(shape) != _elements(x.shape):
         raise ShapeError(f"{show_shapes([x.shape])} does not reshape to {show_shapes([shape])}")
     return x.with_shape(shape)
 
@@ -400,11 +408,24 @@ register(
 )  # fmt: skip
 
 
+def backwards(x: Tensor, axis: int) -> Tensor:
+    """An axis in reverse order; a run-time one is read in reverse."""
+    n = x.type.shape[axis]
+    if not isinstance(n, Dim):
+        return apply("flip", x, axes=(axis,))
+    return apply("take", x, n - 1 - apply("iota", shape=(n,), axis=0, dtype=int64), axis=axis)
+
+
 @public
 def flip(x: Any, /, axis: Any = None) -> Tensor:
     """x with the given axes (all by default) reversed."""
     tensor = as_tensor(x)
-    return apply("flip", tensor, axes=normalize_axes(axis, tensor.ndim))
+    axes = normalize_axes(axis, tensor.ndim)
+    fixed = tuple(at for at in axes if not isinstance(tensor.type.shape[at], Dim))
+    tensor = apply("flip", tensor, axes=fixed) if fixed else tensor
+    for at in axes:
+        tensor = tensor if at in fixed else backwards(tensor, at)
+    return tensor
 
 
 # ---- slice ----------------------------------------------------------------------------------------------

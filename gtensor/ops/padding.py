@@ -14,8 +14,8 @@ import numpy as np
 from ..errors import OptionError, ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor
+from ..types import Dim
 from .arithmetic import cast_array
-from .layout import add_extents
 from .places import constant_extent, constant_integers, rows
 
 MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
@@ -50,10 +50,10 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: f
 
 
 def _filled(x: Tensor, widths: list[list[int]], value: float) -> Tensor:
-    shape = tuple(
-        n + sum(pair) if isinstance(n, int) else add_extents(n, sum(pair))
-        for n, pair in zip(x.type.shape, widths, strict=True)
-    )
+    for n, pair in zip(x.type.shape, widths, strict=True):
+        if isinstance(n, Dim) and any(pair):
+            raise ShapeError(f"pad: the run-time extent {n} of {x.type} cannot grow")
+    shape = tuple(n + sum(pair) if any(pair) else n for n, pair in zip(x.type.shape, widths, strict=True))
     start = tuple(before for before, _ in widths)
     fill = cast_array(np.asarray(value), x.dtype).item()
     return apply("pad", x, shape=shape, start=start, step=(1,) * x.ndim, value=fill)

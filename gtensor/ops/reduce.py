@@ -16,7 +16,7 @@ from ..errors import ShapeError
 from ..prim import Input, Prim, Sample, public, register
 from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Type, as_dtype, bool_, int64, normalize_axes, normalize_axis
+from ..types import Dim, Type, as_dtype, bool_, int64, normalize_axes, normalize_axis, shape_size
 from .arithmetic import multiply
 from .records import uniform
 
@@ -68,7 +68,9 @@ def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequenc
     kept = tuple(i for i in range(x.ndim) if i not in axis)
     moved = apply("transpose", x, axes=kept + axis)
     outer = tuple(x.shape[i] for i in kept)
-    length = math.prod(x.shape[i] for i in axis)
+    length = shape_size(x.shape[i] for i in axis)
+    if isinstance(length, Dim):
+        raise ShapeError(f"the derivative of a product needs a constant number of factors, not {length}")
     if length == 0:
         return (x * 0,)
     flat = apply("reshape", moved, shape=(*outer, length))
@@ -77,6 +79,11 @@ def _prod_vjp(g: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequenc
     order = kept + axis
     inverse = tuple(order.index(i) for i in range(x.ndim))
     return (expand(g, x.type, axis) * apply("transpose", back, axes=inverse),)
+
+
+def _spread_mask(mask: Tensor, y: Tensor, x: Tensor, axis: tuple[int, ...]) -> Sequence[Any]:
+    """A masked fold masks all that it folds."""
+    return (expand(mask, x.type, axis),)
 
 
 def _products_of_others(flat: Tensor, outer: tuple[Any, ...], length: int) -> Tensor:
@@ -166,14 +173,14 @@ _reduction(
     dtypes=("f", "i", "u", "b"), doc="Sum over axes.",
 )  # fmt: skip
 _reduction(
-    "prod", _folded(np.prod), _sum_type, _prod_vjp, doc="Product over axes.",
+    "prod", _folded(np.prod), _sum_type, _prod_vjp, mask=_spread_mask, doc="Product over axes.",
 )  # fmt: skip
 _reduction(
-    "max", lambda x, axis: np.max(x, axis=axis), _same("max"), _extreme_vjp, empty=False, exact=True,
+    "max", lambda x, axis: np.max(x, axis=axis), _same("max"), _extreme_vjp, mask=_spread_mask, empty=False, exact=True,
     doc="Largest value over axes.",
 )  # fmt: skip
 _reduction(
-    "min", lambda x, axis: np.min(x, axis=axis), _same("min"), _extreme_vjp, empty=False, exact=True,
+    "min", lambda x, axis: np.min(x, axis=axis), _same("min"), _extreme_vjp, mask=_spread_mask, empty=False, exact=True,
     doc="Smallest value over axes.",
 )  # fmt: skip
 _reduction(

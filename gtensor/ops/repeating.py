@@ -13,7 +13,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import int64, normalize_axis
+from ..types import Dim, int64, normalize_axis
 from .arithmetic import remainder, subtract
 from .arrange import ravel, swapaxes
 from .layout import flip
@@ -97,12 +97,12 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Tensor:
 
 
 def _rolled(x: Tensor, shift: Any, axis: int) -> Tensor:
-    extent = constant_extent(x, axis, "roll")
+    extent: Any = x.type.shape[axis]
     if extent == 0:
         return x
-    if isinstance(shift, Tensor) and shift.data is None:
+    if isinstance(extent, Dim) or (isinstance(shift, Tensor) and shift.data is None):
         line = apply("iota", shape=(extent,), axis=0, dtype=int64)
-        return apply("take", x, remainder(subtract(line, cast(shift, int64)), extent), axis=axis)
+        return apply("take", x, remainder(subtract(line, cast(as_tensor(shift), int64)), extent), axis=axis)
     return rows(x, np.roll(np.arange(extent), int(constant_integers(shift, "roll: shift"))), axis)
 
 

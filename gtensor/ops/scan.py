@@ -136,11 +136,7 @@ def _length(rows: Sequence[Tensor], names: Sequence[str], length: int | None) ->
             raise ShapeError(f"{what} has {tensor.shape[0]} rows, not {length}")
     if length is None:
         raise ShapeError("scan without xs needs a length", hint="scan(f, init, length=10)")
-    if not isinstance(length, int):
-        raise ShapeError(
-            f"scan: the number of rows, {length}, is known at run time only", hint="scan over a fixed axis"
-        )
-    if length < 0:
+    if isinstance(length, int) and length < 0:
         raise ShapeError(f"scan: length {length} is negative")
     return length
 

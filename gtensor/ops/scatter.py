@@ -19,7 +19,7 @@ from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Type, bool_, extent_bound, int64, normalize_axis
 from .arithmetic import where
 from .cumulative import before_each
-from .index import along_place, require_constant_in_range, scatter_places, scatter_type
+from .index import along_place, in_range, scatter_places, scatter_type
 from .records import batch_along, uniform
 
 Array = np.ndarray[Any, Any]
@@ -141,7 +141,7 @@ def _operands(x: Any, axis: int, index: Any, values: Any) -> tuple[Tensor, Tenso
     """An array, checked places along an axis, and values of their shape and the array's dtype."""
     tensor, places = as_tensor(x), as_tensor(index)
     at = normalize_axis(axis, tensor.ndim)
-    places = require_constant_in_range(places, tensor.type.shape[at])
+    places = in_range(places, tensor.type.shape[at])
     given = cast(as_tensor(values), tensor.type.dtype)
     if given.type.shape != places.type.shape:
         given = apply("broadcast", given, shape=places.type.shape)

@@ -1,7 +1,7 @@
 """Arrays cut into pieces: split, array_split, hsplit, vsplit, dsplit, chunk.
 
 Pieces are slices, so they cost nothing in the compiled code. Laws: the pieces side by side are the array;
-where to cut is known while tracing; an axis of run-time extent is not cut.
+where to cut is known while tracing; a multiple of a run-time extent is cut into pieces of that extent only.
 """
 
 from __future__ import annotations
@@ -11,8 +11,19 @@ from typing import Any
 from ..errors import OptionError, ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor
-from ..types import normalize_axis
+from ..types import Dim, normalize_axis
 from .places import constant_extent, constant_integers
+
+
+def _equal(x: Tensor, axis: int, extent: Dim, sections: int) -> tuple[Tensor, ...]:
+    """Equal pieces of a run-time axis."""
+    if extent.factor % sections:
+        raise ShapeError(f"split: the run-time extent {extent} does not divide into {sections} pieces")
+    before, after = x.type.shape[:axis], x.type.shape[axis + 1 :]
+    size = Dim(extent.name, extent.bound, extent.factor // sections)
+    apart = apply("reshape", x, shape=(*before, sections, size, *after))
+    stops = list(range(1, sections))
+    return tuple(apply("reshape", part, shape=(*before, size, *after)) for part in _cut(apart, axis, stops))
 
 
 def _cut(x: Tensor, axis: int, stops: list[int]) -> tuple[Tensor, ...]:
@@ -47,6 +58,9 @@ def array_split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> tuple[Ten
     sections = int(where)
     if sections < 1:
         raise ShapeError(f"split: the number of pieces must be above 0, not {sections}")
+    whole = tensor.type.shape[at]
+    if isinstance(whole, Dim):
+        return _equal(tensor, at, whole, sections)
     size, longer = divmod(constant_extent(tensor, at, "split"), sections)
     return _cut(tensor, at, [i * size + min(i, longer) for i in range(1, sections)])
 
@@ -65,7 +79,8 @@ def split(x: Any, indices_or_sections: Any, /, axis: int = 0) -> tuple[Tensor, .
     tensor = as_tensor(x)
     at = normalize_axis(axis, tensor.ndim)
     where = constant_integers(indices_or_sections, "split: places")
-    if not where.ndim and int(where) > 0 and constant_extent(tensor, at, "split") % int(where):
+    whole = tensor.type.shape[at]
+    if not where.ndim and int(where) > 0 and isinstance(whole, int) and whole % int(where):
         raise ShapeError(f"split: axis {axis} of {tensor.type} does not divide into {int(where)} equal pieces")
     return array_split(tensor, where, at)
 
@@ -125,6 +140,9 @@ def chunk(x: Any, chunks: int, /, axis: int = 0) -> tuple[Tensor, ...]:
         raise OptionError(f"chunk: chunks must be above 0, not {chunks}")
     tensor = as_tensor(x)
     at = normalize_axis(axis, tensor.ndim)
+    whole = tensor.type.shape[at]
+    if isinstance(whole, Dim):
+        return _equal(tensor, at, whole, chunks)
     extent = constant_extent(tensor, at, "chunk")
     size = -(-extent // chunks) or 1
     return _cut(tensor, at, list(range(size, extent, size)))

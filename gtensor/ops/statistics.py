@@ -27,12 +27,11 @@ def floating(x: Any) -> Tensor:
 
 def _count(type: Type, axes: tuple[int, ...]) -> Any:
     """The number of elements along axes: a Python int, or a tensor where an extent is known at run time only."""
-    known = math.prod(n for i in axes if isinstance(n := type.shape[i], int))
-    dims = [n for i in axes if isinstance(n := type.shape[i], Dim)]
-    if not dims:
-        return known
-    ones = apply("broadcast", cast(as_tensor(1), int64), shape=(dims[0],))
-    return apply("mul", apply("sum", ones, axis=(0,)), known)
+    count: Any = math.prod(n for i in axes if isinstance(n := type.shape[i], int))
+    for extent in (n for i in axes if isinstance(n := type.shape[i], Dim)):
+        ones = apply("broadcast", cast(as_tensor(1), int64), shape=(extent,))
+        count = apply("mul", apply("sum", ones, axis=(0,)), count)
+    return count
 
 
 def _mean(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:

@@ -121,13 +121,10 @@ def _updated(x: Tensor, key: Any, values: Any, way: Way) -> Tensor:
 
 def _flat(x: Tensor) -> Tensor:
     """All elements in one line."""
-    size = x.type.size
-    if isinstance(size, Dim):
-        raise ShapeError(f"places in an array with the run-time extent {size} cannot be computed")
-    return apply("reshape", x, shape=(size,))
+    return apply("reshape", x, shape=(x.type.size,))
 
 
-def _counters(n: int) -> Tensor:
+def _counters(n: Any) -> Tensor:
     return apply("iota", shape=(n,), axis=0, dtype=int64)
 
 
@@ -150,7 +147,7 @@ def _under_mask(x: Tensor, mask: Tensor, new: Tensor, way: Way) -> Tensor:
 # ---- slices at computed places ---------------------------------------------------------------------------
 
 
-def _starts(x: Tensor, starts: Any, sizes: Sequence[int]) -> list[Tensor]:
+def _starts(x: Tensor, starts: Any, sizes: Sequence[Any]) -> list[Tensor]:
     """Where the slice starts along each axis: from the end if negative, then moved so far that it fits."""
     given = [starts[i] for i in range(x.ndim)] if isinstance(starts, Tensor) and starts.ndim else list(starts)
     if len(given) != x.ndim or len(sizes) != x.ndim:
@@ -159,8 +156,11 @@ def _starts(x: Tensor, starts: Any, sizes: Sequence[int]) -> list[Tensor]:
     for start, size, n in zip(map(as_tensor, given), sizes, x.type.shape, strict=True):
         if start.ndim or start.type.dtype.kind not in "iu":
             raise DTypeError(f"a slice starts at integers, not at {start.type}")
-        if isinstance(n, Dim) or not 0 <= size <= n:
+        if size != n and (isinstance(n, Dim) or isinstance(size, Dim) or not 0 <= size <= n):
             raise ShapeError(f"a slice of {size} elements does not fit an axis of {n}")
+        if isinstance(n, Dim):
+            found.append(cast(as_tensor(0), int64))
+            continue
         place = cast(start, int64)
         counted = where(place < 0, place + n, place)
         found.append(minimum(maximum(counted, 0), n - size))

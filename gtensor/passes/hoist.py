@@ -15,8 +15,9 @@ from typing import Any
 from ..builder import Builder, rebuild
 from ..ir import Atom, Eqn, Graph, Lit, Var, definitions, use_counts
 from ..prim import REGISTRY
-from ..tensor import Scope, Tensor, apply, bind, sourced
+from ..tensor import Scope, Tensor, apply, bind, bind_all, sourced
 from ..trace import binding
+from ..types import Dim
 from .rules import drop_dead, with_bodies
 
 
@@ -99,13 +100,18 @@ class _Loop:
         wanted: set[Var] = set()
         for eqn in reversed(self.body.eqns):
             level = self.level[eqn.outs[0]]
-            batched = eqn.prim.batch is not None or level == 0
+            batched = level == 0 or (eqn.prim.batch is not None and eqn.prim.kind != "loop" and self._stacks(eqn))
             starts = eqn.prim.kind == "contract" if level else eqn.prim.kind not in ("view", "source", "effect")
             if level < 2 and batched and (starts or not wanted.isdisjoint(eqn.outs)):
                 self.early.append(eqn)
                 wanted.update(a for a in eqn.ins if isinstance(a, Var))
         self.early.reverse()
         self._keep_complete()
+
+    def _stacks(self, eqn: Eqn) -> bool:
+        """Whether the operands of all steps can be one array of rows: with one run-time extent at most."""
+        atoms = [*eqn.ins, *eqn.outs] if isinstance(self.eqn.params["length"], Dim) else []
+        return not any(isinstance(n, Dim) for a in atoms for n in a.type.shape)
 
     def _keep_complete(self) -> None:
         """Leave out of `early` what needs something that stays in the loop."""
@@ -129,9 +135,10 @@ class _Loop:
 
     def _row(self, eqn: Eqn) -> _Late | None:
         """A row of a result that is a product with what is captured."""
-        if eqn.prim.kind != "contract" or all(self.level[a] for a in eqn.ins if isinstance(a, Var)):
+        fixed = not all(self.level[a] for a in eqn.ins if isinstance(a, Var))
+        if eqn.prim.kind != "contract" or not fixed or not self._stacks(eqn):
             return None
-        return _Late(_variables(eqn.ins), lambda stacks: _batched(eqn, stacks, self.level))
+        return _Late(_variables(eqn.ins), lambda stacks: _batched(eqn, stacks, self.level)[0])
 
     def _sum(self, i: int, eqn: Eqn) -> _Late | None:
         """A carry that only adds up a product, or a sum, of each step."""
@@ -147,6 +154,8 @@ class _Loop:
         made = self.makers.get(part) if isinstance(part, Var) else None
         if made is None or self.uses[made.outs[0]] != 1 or not all(self.level.get(a) for a in made.ins):
             return None
+        if not self._stacks(made):
+            return None
         if made.prim.name == "concat":
             totals = [self._total(a) for a in made.ins]
             return None if None in totals else _joined(made, totals)  # type: ignore[arg-type]
@@ -159,9 +168,8 @@ class _Loop:
         """Bind what comes before, the loop, and what comes after; gives the results."""
         tensors = {v: _tensor(scope, a) for v, a in zip(self.body.inputs, ins, strict=True)}
         for eqn in self.early:
-            tensors |= zip(
-                eqn.outs, [_batched(eqn, [tensors[a] for a in _variables(eqn.ins)], self.level)], strict=True
-            )
+            made = _batched(eqn, [tensors[a] for a in _variables(eqn.ins)], self.level)
+            tensors |= zip(eqn.outs, made, strict=True)
         body, operands, params, places = self._loop(tensors)
         outs = scope.builder.bind_all(
             self.eqn.prim, [scope.atom(t) for t in operands], {**params, "body": body}, self.eqn.source,
@@ -228,16 +236,18 @@ def _variables(atoms: Sequence[Atom]) -> tuple[Var, ...]:
     return tuple(a for a in atoms if isinstance(a, Var))
 
 
-def _batched(eqn: Eqn, operands: Sequence[Tensor], level: dict[Var, int]) -> Tensor:
+def _batched(eqn: Eqn, operands: Sequence[Tensor], level: dict[Var, int]) -> list[Tensor]:
     """An equation of a body over all steps at once: operands that differ from step to step are stacked in front."""
     queue = iter(operands)
     args = [Tensor(a.type, atom=a) if isinstance(a, Lit) else next(queue) for a in eqn.ins]
     axes = [0 if isinstance(a, Var) and level[a] else None for a in eqn.ins]
     if all(axis is None for axis in axes):
-        return bind(eqn.prim, args, eqn.params, eqn.out.hint)
+        if eqn.prim.kind == "loop":
+            return bind_all(eqn.prim, args, eqn.params, [out.hint for out in eqn.outs])
+        return [bind(eqn.prim, args, eqn.params, eqn.out.hint)]
     assert eqn.prim.batch is not None
     out, axis = eqn.prim.batch(args, axes, **eqn.params)
-    return out if axis == 0 else apply("transpose", out, axes=(axis, *(i for i in range(out.ndim) if i != axis)))
+    return [out if axis == 0 else apply("transpose", out, axes=(axis, *(i for i in range(out.ndim) if i != axis)))]
 
 
 def _sum_of_products(eqn: Eqn) -> Callable[[list[Tensor]], Tensor] | None:

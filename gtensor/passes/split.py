@@ -1,7 +1,8 @@
-"""The pass `split`: products of arrays that were joined are products of their parts.
+"""The pass `split`: products of arrays that were joined are products of their parts, and long dot products are sums.
 
 Nothing is joined in memory only to be multiplied: [a, b] @ w is a @ w_a + b @ w_b, where w_a and w_b are parts of
-w in place; and of a product of which only columns are used, only these are computed.
+w in place; and of a product of which only columns are used, only these are computed. An element of a product is one
+chain of additions, which loses digits over many terms; sums do not, and cost the same where a matrix meets a vector.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from ..builder import Builder, rebuild
 from ..ir import Atom, Eqn, Graph, Lit, Var
 from ..prim import REGISTRY
+from ..types import extent_bound
 from .rules import Site, apply_rules, drop_dead, with_bodies
 
 
@@ -33,7 +35,26 @@ def split(graph: Graph) -> Graph:
     """
     if all(eqn.prim.name != "matmul" for eqn in graph.eqns):
         return graph
-    return _columns(apply_rules(graph, {"matmul": (of_joined,)}))
+    return _columns(apply_rules(graph, {"matmul": (of_joined, of_long)}))
+
+
+LONG = 4096
+"""Terms of a dot product above which it is computed as a sum."""
+
+
+def of_long(site: Site) -> Atom | None:
+    """Rows that lie in memory as they are read, times a vector, over many terms: a sum along each row."""
+    a, b = site.ins
+    ta, tb = site.params["ta"], site.params["tb"]
+    if a.type.ndim != 2 or not a.type.dtype.floating:
+        return None
+    m, n, k = *site.type.shape, a.type.shape[0 if ta else 1]
+    if extent_bound(k) <= LONG or not ((n == 1 and (m == 1 or not ta)) or (m == 1 and tb)):
+        return None
+    rows, shape, vector = (a, (m, k), b) if n == 1 else (b, (n, k), a)
+    line = site.bind("reshape", vector, shape=(k,))
+    terms = site.bind("mul", site.bind("reshape", rows, shape=shape), site.bind("broadcast", line, shape=shape))
+    return site.become("reshape", site.bind("sum", terms, axis=(1,)), shape=site.type.shape)
 
 
 def of_joined(site: Site) -> Atom | None:

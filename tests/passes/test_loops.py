@@ -120,3 +120,28 @@ def test_every_pass_keeps_its_laws_on_loops(fn):
     graph = gt.trace(fn, *SPECS)
     for each in PASSES:
         graph = check_laws(each.run, graph)
+
+
+def test_a_loop_over_what_is_captured_leaves_with_all_its_results():
+    def fn(h, x, w):
+        def step(h, row):
+            last, rows = gt.scan(lambda c, _: (gt.tanh(c @ w), gt.sum(c)), w, length=3)
+            return h + last[0], gt.sum(rows) * row
+
+        return gt.scan(step, h, x)
+
+    graph = gt.trace(fn, gt.spec((3,), "float64"), gt.spec((5, 3), "float64"), gt.spec((3, 3), "float64"))
+    outer = [body for eqn in scans(check_laws(hoist, graph)) for _, body in subgraphs(eqn)]
+    assert len(outer) == 2 and not any(scans(body) for body in outer)
+
+
+def test_a_loop_over_rows_stays_in_its_loop():
+    def fn(h, x, w):
+        def step(h, row):
+            last, rows = gt.scan(lambda c, _: (gt.tanh(c), gt.sum(c)), row, length=3)
+            return h + last @ w, rows
+
+        return gt.scan(step, h, x)
+
+    graph = gt.trace(fn, gt.spec((3,), "float64"), gt.spec((5, 3), "float64"), gt.spec((3, 3), "float64"))
+    assert any(scans(body) for eqn in scans(check_laws(hoist, graph)) for _, body in subgraphs(eqn))
