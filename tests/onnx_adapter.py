@@ -280,8 +280,7 @@ def top_k(a, x, k):
 
 @adapter("LpNormalization")
 def lp_normalization(a, x):
-    size = gt.linalg.vector_norm(x, axis=a.axis, keepdims=True, ord=a.p)
-    return gt.where(size == 0, 0, x / size)
+    return gt.nn.normalize(x, a.p, a.axis)
 
 
 @adapter("MeanVarianceNormalization")
@@ -430,22 +429,22 @@ def triangle(a, x, k=0):
 
 @adapter("DepthToSpace")
 def depth_to_space(a, x):
+    """In the mode "DCR" the channels of a block lie apart, in "CRD" side by side, as in PyTorch."""
     n, c, h, w = x.shape
     b = a.blocksize
-    split_up, order = {
-        "DCR": ((n, b, b, c // b**2, h, w), (0, 3, 4, 1, 5, 2)),
-        "CRD": ((n, c // b**2, b, b, h, w), (0, 1, 4, 2, 5, 3)),
-    }[a.mode]
-    return gt.reshape(gt.transpose(gt.reshape(x, split_up), order), (n, c // b**2, h * b, w * b))
+    if a.mode == "DCR":
+        x = gt.reshape(gt.swapaxes(gt.reshape(x, (n, b * b, c // b**2, h, w)), 1, 2), x.shape)
+    return gt.nn.pixel_shuffle(x, b)
 
 
 @adapter("SpaceToDepth")
 def space_to_depth(a, x):
     n, c, h, w = x.shape
     b = a.blocksize
-    blocks = gt.reshape(x, (n, c, h // b, b, w // b, b))
-    order = {"DCR": (0, 3, 5, 1, 2, 4), "CRD": (0, 1, 3, 5, 2, 4)}[getattr(a, "mode", None) or "DCR"]
-    return gt.reshape(gt.transpose(blocks, order), (n, c * b**2, h // b, w // b))
+    y = gt.nn.pixel_unshuffle(x, b)
+    if getattr(a, "mode", None) == "CRD":
+        return y
+    return gt.reshape(gt.swapaxes(gt.reshape(y, (n, c, b * b, h // b, w // b)), 1, 2), y.shape)
 
 
 # ---- indexing --------------------------------------------------------------------------------------------

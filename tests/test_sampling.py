@@ -148,8 +148,9 @@ def test_wrong_options():
         gt.nn.grid_sample(x, grid, "cubic")
     with pytest.raises(OptionError, match="padding_mode 'wrap'"):
         gt.nn.grid_sample(x, grid, padding_mode="wrap")
-    with pytest.raises(ShapeError, match="cannot sample"):
-        gt.nn.grid_sample(x, grid[:1])
+    for wrong, at in ((x, grid[:1]), (x[0, 0, 0], grid), (x, grid[..., 0]), (x, gt.ones(2)), (x[:, :, :0], grid)):
+        with pytest.raises(ShapeError, match="cannot sample"):
+            gt.nn.grid_sample(wrong, at)
     with pytest.raises(ShapeError, match="cannot sample"):
         gt.nn.grid_sample(x[None], gt.zeros((1, 6, 6, 3)), "bicubic")
     with pytest.raises(ShapeError, match="affine_grid: theta"):

@@ -94,11 +94,15 @@ def grid_sample(
     dtype, _ = promote([tensor.type, places.type])
     tensor, places = cast(tensor, dtype), cast(places, dtype)
     axes = tensor.ndim - 2
-    count, channels, *whole = tensor.type.shape
-    extents = [n for n in whole if isinstance(n, int) and n]
-    fits = places.ndim >= 2 and places.type.shape[0] == count and places.type.shape[-1] == axes
-    if axes not in way.axes or not fits or len(extents) < axes:
+    extents = [n for n in tensor.type.shape[2:] if isinstance(n, int) and n]
+    if (
+        axes not in way.axes
+        or len(extents) < axes
+        or places.ndim < 2
+        or (places.type.shape[0], places.type.shape[-1]) != (tensor.type.shape[0], axes)
+    ):
         raise ShapeError(f"grid_sample: mode {mode!r} cannot sample {tensor.type} at {places.type}")
+    count, channels = tensor.type.shape[:2]
     shape = places.type.shape[1:-1]
     size = shape_size(shape)
     flat = reshape(places, (count, size, axes))
