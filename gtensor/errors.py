@@ -97,8 +97,16 @@ class ShapeError(GTensorError, ValueError):
     """Shapes, axes or sizes that do not fit."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that an array has not; the standard asks for an IndexError, NumPy users catch a ValueError."""
+
+
 class DTypeError(GTensorError, TypeError):
     """A dtype that an operation does not take."""
+
+
+class ProtocolError(DTypeError, AttributeError):
+    """An object without the methods of a protocol that it was to speak, such as DLPack."""
 
 
 class OptionError(GTensorError, ValueError):
