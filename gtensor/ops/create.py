@@ -259,7 +259,10 @@ def _line(start: float, stop: float, num: int, endpoint: bool, what: str) -> Ten
         raise ShapeError(f"{what}: num is {num}, which is negative")
     parts = num - 1 if endpoint else num
     line = apply("iota", shape=(num,), axis=0, dtype=float64)
-    values = apply("add", apply("mul", line, (stop - start) / parts if parts > 0 else 0.0), float(start))
+    gap = (stop - start) / parts if parts > 0 else 0.0
+    if not math.isfinite(gap):  # beyond the largest float, though both ends are not
+        gap = stop / parts - start / parts
+    values = apply("add", apply("mul", line, gap), float(start))
     if endpoint and num > 1:
         values = apply("where", apply("eq", line, float(num - 1)), cast(as_tensor(float(stop)), float64), values)
     return values

@@ -75,7 +75,7 @@ def selection(type: Type, key: Any) -> Selection:
         if isinstance(n, Dim) and isinstance(part, (int, np.integer)):
             part = Places(as_tensor(int(part)))
         if isinstance(part, Places):
-            if part.extent is not None and part.extent != n:
+            if part.extent not in (None, 0, n):
                 raise IndexingError(f"a mask of extent {part.extent} does not fit axis {axis} of {n}")
             arrays.append((len(shape), part.index))
         first, last, stride, reverse = _bounds(slice(None) if isinstance(part, Places) else part, n)

@@ -300,6 +300,11 @@ EXCLUDED = (
         ),
     ),
     Exclusion(
+        "`x.__dlpack__(copy=False)` for DLPack before 1.0",
+        "such a consumer cannot be told that memory is read-only: BufferError",
+        refuses(lambda: gt.ones(2).__dlpack__(copy=False), BufferError),
+    ),
+    Exclusion(
         "`nonzero`, `unique_all`, `unique_counts`, `unique_inverse`, `unique_values`, `x[mask]`, and `repeat` by an "
         "array, while tracing",
         "the shape of the result would depend on values; eagerly they work",

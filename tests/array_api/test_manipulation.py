@@ -181,6 +181,12 @@ def test_linspace(start, stop, num, endpoint, dtype):
     np.testing.assert_allclose(got, np.linspace(start, stop, num, endpoint=endpoint), rtol=1e-5, atol=1e-4)
 
 
+def test_linspace_over_the_whole_range():
+    end = float(np.finfo(np.float64).max)
+    assert gt.linspace(-end, end, 3, dtype=gt.float64).tolist() == [-end, 0, end]
+    assert gt.linspace(end, -end, 2, dtype=gt.float64, endpoint=False).tolist() == [end, 0]
+
+
 @PROPERTY
 @given(data=st.data(), dtype=st.sampled_from(DTYPES))
 def test_asarray_of_nested_lists(data, dtype):

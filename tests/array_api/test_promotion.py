@@ -39,6 +39,12 @@ def test_pairs_of_one_kind():
                 assert found.name == np.result_type(a, b, other).name
 
 
+def test_any_dtype_can_be_asked_of_any_other():
+    for a, b in PAIRS:
+        assert gt.can_cast(getattr(gt, a), getattr(gt, b)) is (np.result_type(a, b).name == b) or kind(a) != kind(b)
+        assert type(gt.can_cast(getattr(gt, a), getattr(gt, b))) is bool
+
+
 def test_python_numbers_are_weak():
     for dtype in DTYPES:
         x = gt.ones(2, dtype=getattr(gt, dtype))
