@@ -15,6 +15,9 @@ import numpy as np
 
 from .errors import OptionError
 
+if TYPE_CHECKING:
+    from .types import DType
+
 DEVICE = "cpu"
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 """The versions of the array API standard whose names the namespace has, oldest first."""
@@ -76,10 +79,18 @@ class Interchange:
         """The data as read-only memory, for `memoryview` (from Python 3.12 on)."""
         return self.numpy().data
 
+    @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """The element type as NumPy has it, for `np.result_type` and what asks it, such as `jax.numpy.asarray`."""
+        return self.dtype.dtype
+
     def __complex__(self) -> complex:
         return complex(float(self))
 
     if TYPE_CHECKING:
+
+        @property
+        def dtype(self) -> DType: ...
 
         def numpy(self) -> np.ndarray[Any, Any]: ...
 

@@ -106,6 +106,7 @@ def test_numpy_asks_for_arrays():
     with pytest.raises(ValueError, match="copy"):
         np.array(x, dtype=np.int64, copy=False)
     assert [np.shape(x), np.size(x), np.ndim(x)] == [(1, 2), 2, 2]
+    assert x.__numpy_dtype__ == np.float32 and gt.asarray(True).__numpy_dtype__ == np.bool_
 
 
 def test_namespaces():
