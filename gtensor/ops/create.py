@@ -93,7 +93,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     """A tensor of the data, which is itself when it already is one of that dtype.
 
     `copy=True` is the default for everything else; `copy=False` raises CopyError where a copy is needed,
-    because a tensor's memory is its own. Raises OptionError for a device other than "cpu", DTypeError as `tensor`.
+    because a tensor's memory is its own. Raises DeviceError for a device other than "cpu", DTypeError as `tensor`.
 
     >>> import gtensor as gt
     >>> gt.asarray([1, 2], dtype=gt.float32)
@@ -113,7 +113,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """A tensor of an array of another library that speaks DLPack (NumPy, PyTorch, JAX, …), of its dtype.
 
     The data are copied, since nobody may write a tensor's memory; `copy=False` raises CopyError. A tensor is
-    given back itself. Raises OptionError for a device other than "cpu", ProtocolError (an AttributeError) for
+    given back itself. Raises DeviceError for a device other than "cpu", ProtocolError (an AttributeError) for
     what does not speak DLPack, DTypeError for a dtype that gtensor has not.
 
     >>> import gtensor as gt, numpy as np

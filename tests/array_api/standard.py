@@ -287,6 +287,16 @@ EXCLUDED = (
         refuses(_assign, TypeError),
     ),
     Exclusion(
+        "`copy=True` of a tensor in `asarray`, `astype`, `reshape` and `from_dlpack`",
+        "a tensor never changes, so that the tensor itself is as good as a copy",
+        lambda: (x := gt.ones(2)) is gt.asarray(x, copy=True) is gt.astype(x, x.dtype) is gt.from_dlpack(x, copy=True),
+    ),
+    Exclusion(
+        "`x.T` of other arrays than matrices, an error",
+        "it reverses the axes, as NumPy users expect",
+        lambda: gt.ones((2, 3, 4)).T.shape == (4, 3, 2),
+    ),
+    Exclusion(
         "`x += y` in the memory of x, and its kind",
         "a tensor never changes: the name x is bound to a new one, which other names of the old one do not see",
         lambda: not _others_follow(),

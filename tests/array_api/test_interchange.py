@@ -95,8 +95,13 @@ def test_dlpack_both_ways(dtype):
         for version in (None, (0, 8), (1, 0), (1, 1)):
             assert ours.__dlpack__(max_version=version) is not None
         assert np.from_dlpack(ours, copy=True).flags.writeable and ours.__dlpack_device__() == (1, 0)
-        with pytest.raises(BufferError):
-            ours.__dlpack__(dl_device=(2, 0))
+        for refused in ({"dl_device": (2, 0)}, {"copy": False, "max_version": (0, 8)}):
+            with pytest.raises(BufferError):
+                ours.__dlpack__(**refused)
+        with pytest.raises(BufferError, match="gpu"):
+            gt.from_dlpack(x, device="gpu")
+        with pytest.raises(ValueError, match="stream"):
+            ours.__dlpack__(stream=1)
 
 
 def test_numpy_asks_for_arrays():
@@ -151,7 +156,7 @@ def test_inspection():
     assert info.dtypes(kind=("bool", "unsigned integer")) == info.dtypes(kind="bool") | info.dtypes(
         kind="unsigned integer"
     )
-    assert info.dtypes(kind=()) == {}
+    assert info.dtypes(kind=()) == {} and {*everything} == {*DTYPES}
     assert all(
         np.dtype(name).kind in "".join(KINDS.values()) and everything[name].dtype == np.dtype(name) for name in DTYPES
     )

@@ -213,6 +213,8 @@ def test_astype_between_all_dtypes():
             x = np.abs(x)
         for copy in (True, False):
             agrees(gt.astype(gt.asarray(x), getattr(gt, b), copy=copy), x.astype(b), about=f"{a} {b}")
+    x = gt.ones(2)
+    assert gt.astype(x, x.dtype, copy=False) is x
     odd = gt.asarray([np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5])
     assert gt.astype(odd, gt.bool).tolist() == [True, True, True, False, False, True]
 

@@ -151,7 +151,9 @@ def test_conversions():
         x = gt.asarray(value, dtype=gt.float64)
         assert float(x) == value and np.signbit(float(x)) == np.signbit(value) and bool(x) == bool(value)
     nan, inf = gt.asarray(np.nan), gt.asarray(np.inf)
-    assert np.isnan(float(nan)) and bool(nan) and np.isnan(complex(nan))
+    assert np.isnan(float(nan)) and bool(nan) and bool(-inf) and not bool(gt.asarray(-0.0))
+    assert np.isnan([complex(nan).real, complex(nan).imag]).all()
+    assert complex(-inf) == complex(-np.inf, 0) and complex(gt.asarray(True)) == 1
     for x, error in ((nan, ValueError), (inf, OverflowError), (-inf, OverflowError)):
         with pytest.raises(error):
             int(x)

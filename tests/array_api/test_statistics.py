@@ -123,6 +123,19 @@ def test_corrections(name):
         agrees(getattr(gt, name)(gt.asarray(x), axis=axis, correction=correction), wanted, 4, f"{name} {correction}")
 
 
+def test_a_variance_needs_more_elements_than_the_correction():
+    """The standard has NaN, where NumPy has infinity for elements that differ."""
+    x = np.array([[1.0, 3.0], [2.0, 2.0]], np.float32)
+
+    def spreads(x):
+        return [f(x, axis=1, correction=c) for f in (gt.var, gt.std) for c in (1, 2, 2.5, 3)]
+
+    for way in (eager, compiled):
+        for (one, *none), wanted in zip((way(spreads, x)[:4], way(spreads, x)[4:]), (2, np.sqrt(2)), strict=True):
+            np.testing.assert_allclose(one, [wanted, 0], rtol=1e-6)
+            assert np.isnan(none).all()
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_of_nothing():
     for name, value in NEUTRAL.items():
