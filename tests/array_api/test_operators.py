@@ -77,6 +77,16 @@ def test_binary(name):
             agrees(f(number, gt.asarray(y)), wanted(np.asarray(number, dtype), y).numpy(), about=f"{name} {dtype}")
 
 
+@pytest.mark.parametrize("name", BINARY)
+def test_numpy_arrays_and_scalars_beside_arrays(name):
+    function, kind = BINARY[name]
+    f, wanted = getattr(operator, name), getattr(gt, function)
+    for dtype in dtypes(kind):
+        x, y = pair(dtype)
+        for left, right in ((x, gt.asarray(y)), (gt.asarray(x), y), (x[0, 0], gt.asarray(y)), (gt.asarray(x), y[0])):
+            agrees(f(left, right), wanted(left, right).numpy(), about=f"{name} {dtype}")
+
+
 @pytest.mark.parametrize("name", ARITHMETIC)
 def test_updates_bind_a_new_array_of_the_same_dtype(name):
     function, kind = ARITHMETIC[name]

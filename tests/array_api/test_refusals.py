@@ -116,6 +116,8 @@ UNKNOWN = {
     "a float": lambda x: float(x[0]),
     "an int": lambda x: int(x[0]),
     "an index": lambda x: [1, 2][gt.astype(x[0], gt.int64)],
+    "a bound of a slice": lambda x: x[: gt.astype(x[0], gt.int64)],
+    "places to delete": lambda x: gt.delete(x, gt.astype(x[0], gt.int64)),
     "a complex": lambda x: complex(x[0]),
     "its memory": lambda x: np.from_dlpack(x),
 }

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gtensor as gt
+from tests.values import check_derivatives
 from tests.ways import compiled, eager
 
 from .alike import agrees, draw, text_agrees, texts
@@ -140,6 +141,14 @@ def test_where():
         for pair in ((x, number), (number, x)):
             wanted = np.where(condition, *(np.asarray(p, dtype) for p in pair))
             agrees(gt.where(gt.asarray(condition), *pair), wanted, about=f"where {dtype} {number}")
+
+
+def test_derivatives_of_places_that_broadcast():
+    index = np.array([[3], [0], [-3]])
+    x = np.arange(12.0).reshape(3, 4) / 7
+    check_derivatives(lambda x: gt.sin(gt.take_along_axis(x, index, axis=1)), x)
+    check_derivatives(lambda x: gt.sin(gt.take_along_axis(x[:1], index, axis=1)), x)
+    check_derivatives(lambda x: gt.sin(gt.take_along_axis(x, index[:1], axis=1)) * gt.sin(x[True])[0, :, :1], x)
 
 
 def test_compiled():
