@@ -222,6 +222,11 @@ def dtypes(kind: str) -> list[str]:
     return [name for name in DTYPES if np.dtype(name).kind in KINDS[kind]]
 
 
+def summable() -> list[str]:
+    """The numeric dtypes whose sums have a dtype that is there: those of unsigned integers are uint64."""
+    return [name for name in dtypes("numeric") if np.sum(np.ones(1, name)).dtype.name in DTYPES]
+
+
 def signatures(text: str) -> dict[str, inspect.Signature]:
     """Signatures by name, from the standard's text."""
     found = {}
