@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,13 @@ def test_fields_of_results():
     }
     for kind, names in fields.items():
         assert kind._fields == tuple(names.split())
+
+
+def test_every_function_is_called_by_a_test():
+    here = Path(__file__)
+    others = [path for path in here.parent.glob("test_*.py") if path != here]
+    words = {word for path in others for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
+    assert {*signatures(MAIN), *signatures(LINALG), *signatures(INFO), *signatures(METHODS)} <= words
 
 
 # ---- what is left out -----------------------------------------------------------------------------------------
