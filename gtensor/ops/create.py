@@ -127,7 +127,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
         raise ProtocolError(f"from_dlpack: {type(x).__name__} does not speak DLPack", hint="use gt.asarray")
     if copy is False:
         raise CopyError("from_dlpack: a tensor's memory is its own, so the data must be copied", hint="leave copy out")
-    return tensor(np.from_dlpack(x))
+    return tensor(x)
 
 
 @public

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.array_api import make_strategies_namespace
 
 import gtensor as gt
+from gtensor.errors import DTypeError
 
 from .alike import agrees, draw
 from .standard import DTYPES, KINDS, dtypes
@@ -102,6 +103,30 @@ def test_dlpack_both_ways(dtype):
             gt.from_dlpack(x, device="gpu")
         with pytest.raises(ValueError, match="stream"):
             ours.__dlpack__(stream=1)
+
+
+@pytest.mark.parametrize("readable", [True, False])
+def test_dtypes_that_numpys_dlpack_has_not(readable):
+    class Foreign:
+        dtype = "bfloat16"
+
+        def __dlpack__(self, **_):
+            raise RuntimeError("Unsupported dtype in DLTensor.")
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __array__(self, dtype=None, copy=None):
+            if readable:
+                return np.ones(2, np.float32)
+            raise TypeError("Got unsupported ScalarType BFloat16")
+
+    for f in (gt.asarray, gt.from_dlpack, lambda x: gt.compile(lambda x: x + 0)(x)):
+        if readable:
+            assert f(Foreign()).tolist() == [1, 1]
+        else:
+            with pytest.raises(DTypeError, match="Foreign of dtype bfloat16 cannot be read"):
+                f(Foreign())
 
 
 def test_numpy_asks_for_arrays():
