@@ -153,6 +153,7 @@ def test_arange_counts_large_integers_exactly():
     assert gt.arange(0, 2**60 + 1, 2**59).tolist() == [0, 2**59, 2**60]
     assert gt.arange(2**53, 2**53 + 3).tolist() == [2**53, 2**53 + 1, 2**53 + 2]
     assert gt.arange(5, 0).shape == gt.arange(-1).shape == (0,)
+    assert gt.arange(gt.asarray(3)).tolist() == gt.arange(np.int8(3)).tolist() == [0, 1, 2]
 
 
 @PROPERTY
