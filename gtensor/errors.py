@@ -97,20 +97,35 @@ class ShapeError(GTensorError, ValueError):
     """Shapes, axes or sizes that do not fit."""
 
 
+class AxisError(ShapeError, IndexError):
+    """An axis that an array has not; the standard asks for an IndexError, NumPy users catch a ValueError."""
+
+
 class DTypeError(GTensorError, TypeError):
     """A dtype that an operation does not take."""
+
+
+class ProtocolError(DTypeError, AttributeError):
+    """An object without the methods of a protocol that it was to speak, such as DLPack."""
 
 
 class OptionError(GTensorError, ValueError):
     """An option whose value is not one that the function knows, or out of its range."""
 
 
+class DeviceError(OptionError, BufferError):
+    """A device other than the one that gtensor has."""
+
+
 class CopyError(GTensorError, ValueError, BufferError):
     """A copy that was forbidden and is needed."""
 
 
-class TraceError(GTensorError, TypeError):
-    """Something a traced tensor cannot do, such as being an `if` condition, or leaving its trace."""
+class TraceError(GTensorError, TypeError, ValueError):
+    """Something a traced tensor cannot do, such as being an `if` condition, or leaving its trace.
+
+    Of a number that is not known yet the array API has a ValueError, Python a TypeError.
+    """
 
 
 class GradError(GTensorError, TypeError):

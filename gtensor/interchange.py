@@ -13,7 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from .errors import OptionError
+from .errors import DeviceError, OptionError
+
+if TYPE_CHECKING:
+    from .types import DType
 
 DEVICE = "cpu"
 API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
@@ -21,9 +24,14 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 
 
 def require_device(device: Any) -> None:
-    """Raise OptionError for a device that gtensor has not; None means the one it has."""
+    """Raise DeviceError for a device that gtensor has not; None means the one it has."""
     if device is not None and device != DEVICE:
-        raise OptionError(f"device {device!r} is not supported", hint=f"the only device is {DEVICE!r}")
+        raise DeviceError(f"device {device!r} is not supported", hint=f"the only device is {DEVICE!r}")
+
+
+def _require_no(stream: Any, what: str) -> None:
+    if stream is not None:
+        raise OptionError(f"{what}: the device {DEVICE!r} has no streams")
 
 
 class Interchange:
@@ -37,10 +45,9 @@ class Interchange:
         return DEVICE
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Self:
-        """The tensor itself; raises OptionError for a device other than "cpu" and for a stream."""
+        """The tensor itself; raises DeviceError for a device other than "cpu", OptionError for a stream."""
         require_device(device)
-        if stream is not None:
-            raise OptionError(f"to_device: the device {DEVICE!r} has no streams")
+        _require_no(stream, "to_device")
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
@@ -63,23 +70,33 @@ class Interchange:
     ) -> Any:
         """The data for another library: read-only memory from DLPack 1.0 on, before it a copy.
 
-        Raises BufferError where that is not possible.
+        Raises BufferError where that is not possible, OptionError for a stream.
         """
+        _require_no(stream, "__dlpack__")
         data = self.numpy()
         if max_version is None or max_version < (1, 0):
             if copy is False:
                 raise BufferError("DLPack before version 1.0 has no read-only arrays, so the tensor must be copied")
             data = np.array(data)
-        return data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+        return data.__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __buffer__(self, flags: int) -> memoryview:
         """The data as read-only memory, for `memoryview` (from Python 3.12 on)."""
         return self.numpy().data
 
+    @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """The element type as NumPy has it, for `np.result_type` and what asks it, such as `jax.numpy.asarray`."""
+        return self.dtype.dtype
+
     def __complex__(self) -> complex:
-        return complex(float(self))
+        value = float(self)
+        return complex(value, value) if value != value else complex(value)
 
     if TYPE_CHECKING:
+
+        @property
+        def dtype(self) -> DType: ...
 
         def numpy(self) -> np.ndarray[Any, Any]: ...
 

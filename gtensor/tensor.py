@@ -189,7 +189,12 @@ class Tensor(TensorMethods, Interchange):
                 "has no truth value: `if` and `while` run once, while tracing",
                 "use gt.where, or pass the flag as a static argument",
             )
-        return bool(self.numpy())
+        if self.data.size != 1:
+            raise ShapeError(
+                f"the truth value of {self.type}, which has {self.data.size} elements, is not defined",
+                hint="use gt.any or gt.all, or x.size to see whether there are any",
+            )
+        return bool(self.item())
 
     def __float__(self) -> float:
         if self.data is None:
@@ -369,7 +374,11 @@ def from_data(value: Any, dtype: DType | None = None) -> Array:
         raise TraceError("a list of traced or recorded tensors is no array", hint="use gt.stack")
     try:
         array = np.array(value)
-    except (ValueError, TypeError) as error:
+    except ValueError:
+        raise DTypeError(
+            f"cannot make a tensor of {type(value).__name__}: its parts differ in length or in depth"
+        ) from None
+    except TypeError as error:
         raise DTypeError(f"cannot make a tensor of {type(value).__name__}: {error}") from None
     if array.dtype.kind in "OSUMmcV":
         raise DTypeError(f"cannot make a tensor of {type(value).__name__} ({array.dtype})")

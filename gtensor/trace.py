@@ -164,10 +164,23 @@ def to_array(leaf: Any) -> np.ndarray[Any, Any]:
     if isinstance(leaf, np.ndarray):
         return leaf
     if hasattr(leaf, "__dlpack__") and not isinstance(leaf, np.generic):
-        return np.from_dlpack(leaf)
+        return _read(leaf)
     if isinstance(leaf, float) and not isinstance(leaf, np.generic):
         return np.asarray(leaf, np.float64)
     return np.asarray(leaf)
+
+
+def _read(leaf: Any) -> np.ndarray[Any, Any]:
+    """Another library's array through DLPack, or as it gives itself to NumPy where NumPy's DLPack lacks the dtype."""
+    try:
+        return np.from_dlpack(leaf)
+    except RuntimeError:
+        pass
+    try:
+        return np.asarray(leaf)
+    except (TypeError, RuntimeError):
+        dtype = getattr(leaf, "dtype", "unknown")
+        raise DTypeError(f"{type(leaf).__name__} of dtype {dtype} cannot be read", hint="convert it first") from None
 
 
 def split_arguments(

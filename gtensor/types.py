@@ -3,7 +3,7 @@
 A `Type` is what is known of an array while tracing: its shape, its dtype, and whether it came from a
 Python number (weak). Promotion follows the Python array API standard; where the standard leaves the
 result open, the floating dtype wins (int32 + float32 is float32). Law: every function here is pure and
-raises `errors.ShapeError` or `errors.DTypeError` without a source, which the caller adds.
+raises an `errors.ShapeError` or `errors.DTypeError` without a source, which the caller adds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .errors import DTypeError, ShapeError
+from .errors import AxisError, DTypeError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -282,13 +282,13 @@ def show_shapes(shapes: Sequence[Shape]) -> str:
 
 
 def normalize_axis(axis: Any, ndim: int, what: str = "axis") -> int:
-    """A non-negative axis; raises ShapeError when out of range, DTypeError when it is no integer."""
+    """A non-negative axis; raises AxisError when out of range, DTypeError when it is no integer."""
     try:
         index = int(axis.__index__())
     except AttributeError:
         raise DTypeError(f"{what} must be an integer, not {axis!r}") from None
     if not -ndim <= index < ndim:
-        raise ShapeError(f"{what} {index} is out of range for an array with {ndim} axes")
+        raise AxisError(f"{what} {index} is out of range for an array with {ndim} axes")
     return index + ndim if index < 0 else index
 
 

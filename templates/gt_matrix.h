@@ -27,6 +27,14 @@ GT_SHARED void GT_T(gt_copy)(int64_t n, const GT_REAL *x, GT_REAL *y)
         y[i] = x[i];
 }
 
+/* An n by n triangle of NaN: the factor of a matrix that has none. */
+GT_SHARED void GT_T(gt_nan_triangle)(int64_t n, int lower, GT_REAL *x)
+{
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < n; ++j)
+            x[i * n + j] = (lower ? j <= i : j >= i) ? NAN : 0;
+}
+
 /* The largest magnitude of n finite numbers. */
 GT_SHARED GT_REAL GT_T(gt_largest)(int64_t n, const GT_REAL *x)
 {

@@ -56,7 +56,8 @@ GT_SHARED int64_t GT_T(gt_qr)(int64_t batch, int64_t m, int64_t n, const GT_REAL
     GT_REAL *tau = work + m * n, *sums = tau + n;
     for (int64_t at = 0; at < batch; ++at, a += m * n, result += (m + n) * n) {
         if (!GT_T(gt_all_finite)(m * n, a)) {
-            GT_T(gt_fill)((m + n) * n, NAN, result);
+            GT_T(gt_fill)(m * n, NAN, result);
+            GT_T(gt_nan_triangle)(n, 0, result + m * n);
             continue;
         }
         GT_T(gt_copy)(m * n, a, work);

@@ -10,7 +10,7 @@ GT_SHARED int64_t GT_T(gt_cholesky)(int64_t batch, int64_t n, const GT_REAL *a, 
 {
     for (int64_t at = 0; at < batch; ++at, a += n * n, l += n * n) {
         if (!GT_T(gt_all_finite)(n * n, a)) {
-            GT_T(gt_fill)(n * n, NAN, l);
+            GT_T(gt_nan_triangle)(n, 1, l);
             continue;
         }
         /* The factor is made as its transpose u, a = u' u, whose rows are what one step after another needs. */

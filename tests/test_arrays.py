@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import gtensor as gt
-from gtensor.errors import DTypeError, ShapeError, TraceError
+from gtensor.errors import DTypeError, OptionError, ShapeError, TraceError
 from tests.op_table import same_bits
 from tests.ways import agreed
 
@@ -146,7 +146,8 @@ REFUSED = {
     "an unknown dtype": (lambda: gt.tensor(np.int8([1])), DTypeError),
     "a huge integer": (lambda: gt.tensor([1]) + 2**70, DTypeError),
     "an integer that does not fit": (lambda: gt.tensor([1], "uint8") + 300, DTypeError),
-    "a truth value as key": (lambda: gt.tensor(X)[True], DTypeError),
+    "a slice of floats": (lambda: gt.tensor(X)[1.5:], DTypeError),
+    "a slice without a step": (lambda: gt.tensor(X)[::0], OptionError),
     "a float as key": (lambda: gt.tensor(X)[1.0], DTypeError),
     "too many keys": (lambda: gt.tensor(X)[0, 0, 0, 0], IndexError),
     "a key out of range": (lambda: gt.tensor(X)[0, 4], IndexError),

@@ -322,7 +322,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> T
     """x in another dtype. Floats to integers truncate, saturate, and send NaN to 0; to bool: not 0.
 
     `copy` is the standard's: nobody can write a tensor, so that x itself is as good as a copy. Raises
-    OptionError for a device other than "cpu".
+    DeviceError for a device other than "cpu".
 
     >>> import gtensor as gt
     >>> astype(gt.tensor([-1.7, 3e9, float("nan")]), "int32")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CopyError, DTypeError, OptionError, ShapeError
+from ..errors import CopyError, DTypeError, OptionError, ProtocolError, ShapeError
 from ..interchange import require_device
 from ..prim import Prim, Sample, public, register
 from ..tensor import Tensor, apply, as_tensor, cast, from_data, frozen
@@ -32,7 +32,7 @@ from ..types import (
     type_of,
 )
 from .arithmetic import cast_array
-from .layout import as_shape
+from .layout import as_shape, require_extents
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +45,7 @@ def _iota_array(shape: tuple[int, ...], axis: int, dtype: DType) -> Array:
 def _iota_type(shape: Shape, axis: int, dtype: DType) -> Type:
     if not 0 <= axis < len(shape):
         raise ShapeError(f"axis {axis} of a shape with {len(shape)} axes")
-    return Type(shape, dtype)
+    return Type(require_extents(shape), dtype)
 
 
 def _iota_batch(args: Sequence[Tensor], axes: Sequence[int | None], **params: Any) -> tuple[Tensor, None]:
@@ -93,7 +93,7 @@ def asarray(obj: Any, /, dtype: Any = None, *, device: Any = None, copy: bool | 
     """A tensor of the data, which is itself when it already is one of that dtype.
 
     `copy=True` is the default for everything else; `copy=False` raises CopyError where a copy is needed,
-    because a tensor's memory is its own. Raises OptionError for a device other than "cpu", DTypeError as `tensor`.
+    because a tensor's memory is its own. Raises DeviceError for a device other than "cpu", DTypeError as `tensor`.
 
     >>> import gtensor as gt
     >>> gt.asarray([1, 2], dtype=gt.float32)
@@ -113,8 +113,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     """A tensor of an array of another library that speaks DLPack (NumPy, PyTorch, JAX, …), of its dtype.
 
     The data are copied, since nobody may write a tensor's memory; `copy=False` raises CopyError. A tensor is
-    given back itself. Raises OptionError for a device other than "cpu", DTypeError for what does not speak
-    DLPack and for a dtype that gtensor has not.
+    given back itself. Raises DeviceError for a device other than "cpu", ProtocolError (an AttributeError) for
+    what does not speak DLPack, DTypeError for a dtype that gtensor has not.
 
     >>> import gtensor as gt, numpy as np
     >>> gt.from_dlpack(np.arange(3))
@@ -124,10 +124,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> T
     if isinstance(x, Tensor):
         return x
     if not hasattr(x, "__dlpack__"):
-        raise DTypeError(f"from_dlpack: {type(x).__name__} does not speak DLPack", hint="use gt.asarray")
+        raise ProtocolError(f"from_dlpack: {type(x).__name__} does not speak DLPack", hint="use gt.asarray")
     if copy is False:
         raise CopyError("from_dlpack: a tensor's memory is its own, so the data must be copied", hint="leave copy out")
-    return tensor(np.from_dlpack(x))
+    return tensor(x)
 
 
 @public
@@ -209,22 +209,20 @@ def full_like(x: Any, /, fill_value: Any, dtype: Any = None, *, device: Any = No
 def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *, device: Any = None) -> Tensor:
     """start, start + step, … below stop (0 … start with one argument); int64 for integers, else float32.
 
-    The numbers are known while tracing, or the one argument is a run-time extent. Raises ShapeError for others.
+    The numbers are known while tracing, or the one argument is a run-time extent. Raises ShapeError for others, for
+    a step of 0 and where the number of elements is not finite, DTypeError for what is no number.
 
     >>> arange(3)
     Tensor([0, 1, 2], dtype=int64)
     """
     require_device(device)
     first, last = (0, start) if stop is None else (start, stop)
-    if step == 0:
-        raise ShapeError("arange: step must not be 0")
     if isinstance(last, Dim) and (first, step) == (0, 1):
         return apply("iota", shape=(last,), axis=0, dtype=int64 if dtype is None else as_dtype(dtype))
-    if not all(isinstance(v, (int, float, np.number)) for v in (first, last, step)):
-        raise ShapeError("arange: from 0 to a run-time extent, or between numbers that are known while tracing")
+    first, last, step = map(_plain, (first, last, step))
     whole = all(isinstance(v, (int, np.integer)) for v in (first, last, step))
     target = as_dtype(dtype) if dtype is not None else int64 if whole else DEFAULT_FLOAT
-    count = max(0, math.ceil((last - first) / step))
+    count = _count(first, last, step, whole)
     wide = int64 if whole else float64
     if (first, step) == (0, 1):
         return apply("iota", shape=(count,), axis=0, dtype=target)
@@ -232,13 +230,39 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, dtype: Any = None, *,
     return cast(apply("add", apply("mul", line, step), first), target)
 
 
+def _plain(value: Any) -> Any:
+    """A number, also that of a tensor without axes."""
+    number = value.item() if isinstance(value, Tensor) and value.data is not None else value
+    if isinstance(number, (Dim, Tensor)):
+        raise ShapeError("arange: from 0 to a run-time extent, or between numbers that are known while tracing")
+    if not isinstance(number, (int, float, np.integer, np.floating)):
+        raise DTypeError(f"arange takes numbers, not {value!r}")
+    return number
+
+
+def _count(first: float, last: float, step: float, whole: bool) -> int:
+    """How many elements first, first + step, … has below last: exactly for integers of any size."""
+    if step == 0:
+        raise ShapeError("arange: step must not be 0")
+    if whole:
+        return len(range(int(first), int(last), int(step)))
+    ratio = (last - first) / step
+    if not math.isfinite(ratio):
+        raise ShapeError(f"arange: from {first} to {last} by {step} is no finite number of elements")
+    return max(0, math.ceil(ratio))
+
+
 def _line(start: float, stop: float, num: int, endpoint: bool, what: str) -> Tensor:
     """`num` evenly spaced values in float64, the last of them exactly `stop`."""
+    (num,) = as_shape(num)  # type: ignore[assignment]
     if num < 0:
         raise ShapeError(f"{what}: num is {num}, which is negative")
     parts = num - 1 if endpoint else num
     line = apply("iota", shape=(num,), axis=0, dtype=float64)
-    values = apply("add", apply("mul", line, (stop - start) / parts if parts > 0 else 0.0), float(start))
+    gap = (stop - start) / parts if parts > 0 else 0.0
+    if not math.isfinite(gap):  # beyond the largest float, though both ends are not
+        gap = stop / parts - start / parts
+    values = apply("add", apply("mul", line, gap), float(start))
     if endpoint and num > 1:
         values = apply("where", apply("eq", line, float(num - 1)), cast(as_tensor(float(stop)), float64), values)
     return values
@@ -301,7 +325,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None
             [0., 0.]], dtype=float32)
     """
     require_device(device)
-    shape = (n_rows, n_rows if n_cols is None else n_cols)
+    shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
     row = apply("iota", shape=shape, axis=0, dtype=int64)
     column = apply("iota", shape=shape, axis=1, dtype=int64)
     return cast(apply("eq", apply("add", row, k), column), DEFAULT_FLOAT if dtype is None else as_dtype(dtype))

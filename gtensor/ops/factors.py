@@ -91,7 +91,8 @@ def _qr_type(a: Type) -> Type:
 
 def _qr_array(a: Array) -> Array:
     clean, bad = finite(a)
-    return marked(np.concatenate(np.linalg.qr(clean), -2), bad)
+    q, r = np.linalg.qr(clean)
+    return np.concatenate([marked(q, bad), np.triu(marked(r, bad))], -2)
 
 
 def _qr_vjp(g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DTypeError, IndexingError, ShapeError, TraceError
+from ..errors import DTypeError, IndexingError, OptionError, ShapeError, TraceError
 from ..prim import public
 from ..tensor import STATE, Tensor, apply, as_tensor, cast, meet
 from ..types import Dim, Type, bool_, int64, shape_size
@@ -26,10 +26,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Places:
-    """An integer array of a key; `extent` is that of its axis where a mask, which must fit, was one."""
+    """An integer array of a key; `extent` is that of its axis where a mask, which must fit, was one.
+
+    A mask without axes addresses a new axis: `new`.
+    """
 
     index: Tensor
     extent: int | None = None
+    new: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,12 +66,16 @@ def selection(type: Type, key: Any) -> Selection:
         if part is None:
             shape.append(1)
             continue
+        if isinstance(part, Places) and part.new:
+            arrays.append((len(shape), part.index))
+            shape.append(1)
+            continue
         axis = len(start)
         n = type.shape[axis]
-        if isinstance(n, Dim) and isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+        if isinstance(n, Dim) and isinstance(part, (int, np.integer)):
             part = Places(as_tensor(int(part)))
         if isinstance(part, Places):
-            if part.extent is not None and part.extent != n:
+            if part.extent not in (None, 0, n):
                 raise IndexingError(f"a mask of extent {part.extent} does not fit axis {axis} of {n}")
             arrays.append((len(shape), part.index))
         first, last, stride, reverse = _bounds(slice(None) if isinstance(part, Places) else part, n)
@@ -93,7 +101,7 @@ def _parts(key: tuple[Any, ...]) -> Iterator[Any]:
         empty = isinstance(part, list) and not part
         index = as_tensor(np.zeros(0, np.int64) if empty else part)
         if index.type.dtype == bool_:
-            yield from (Places(as_tensor(found), n) for found, n in _where_true(index, isinstance(part, list)))
+            yield from _where_true(index, isinstance(part, (list, bool, np.bool_)))
         else:
             yield Places(index)
 
@@ -101,22 +109,23 @@ def _parts(key: tuple[Any, ...]) -> Iterator[Any]:
 def _is_array(part: Any) -> bool:
     if isinstance(part, Tensor):
         return part.data is None or part.ndim > 0 or part.type.dtype == bool_
-    return isinstance(part, (list, np.ndarray))
+    return isinstance(part, (list, np.ndarray, bool, np.bool_))
 
 
-def _where_true(mask: Tensor, written_out: bool) -> Iterator[tuple[Array, int]]:
-    """The places of the true elements along each axis of a mask, and the extents that it fits.
+def _where_true(mask: Tensor, written_out: bool) -> Iterator[Places]:
+    """The places of the true elements along each axis of a mask; one without axes is one element of a new axis.
 
-    While tracing only a mask that is written out as a list is known.
+    While tracing only a mask that is written out, as a list or True, is known.
     """
     if mask.data is None or (STATE.scope is not None and not written_out):
         raise TraceError(
             "the shape of x[mask] depends on the values of the mask, which are not known while tracing",
             hint="use gt.where, or x.at[mask].set(value), which keep the shape",
         )
+    known = mask.require_alive()
     if mask.ndim == 0:
-        raise DTypeError("a mask has at least one axis", hint="x[None] adds an axis")
-    return iter(zip(np.nonzero(mask.require_alive()), mask.data.shape, strict=True))
+        return iter([Places(as_tensor(np.zeros(int(known), np.int64)), new=True)])
+    return (Places(as_tensor(found), n) for found, n in zip(np.nonzero(known), known.shape, strict=True))
 
 
 def _is_split(key: list[Any]) -> bool:
@@ -127,7 +136,7 @@ def _is_split(key: list[Any]) -> bool:
 
 def _full_key(key: list[Any], ndim: int) -> list[Any]:
     """The key with its ellipsis spelled out, one entry per axis beside the new ones."""
-    used = sum(k is not None and k is not Ellipsis for k in key)
+    used = sum(not (k is None or k is Ellipsis or (isinstance(k, Places) and k.new)) for k in key)
     if used > ndim:
         raise IndexingError(f"{used} indices for an array with {ndim} axes")
     if sum(k is Ellipsis for k in key) > 1:
@@ -146,17 +155,28 @@ def _bounds(part: Any, n: Any) -> tuple[Any, Any, int, bool]:
             if part.start is not None or part.stop is not None or part.step not in (None, 1, -1):
                 raise ShapeError(f"of the run-time axis {n} a slice takes all, or x[::-1]")
             return 0, n, 1, part.step == -1
-        a, b, k = part.indices(n)
+        a, b, k = _indices(part, n)
         if k > 0:
             return a, max(a, b), k, False
         count = max(0, -((b - a) // -k)) if b < a else 0
         return (a + (count - 1) * k, a + 1, -k, True) if count else (0, 0, 1, False)
-    if isinstance(part, (bool, np.bool_)) or not hasattr(part, "__index__"):
+    if not hasattr(part, "__index__"):
         raise DTypeError(f"an index is an integer, slice, ellipsis, None or integer array, not {part!r}")
     i = int(part.__index__())
     if not -n <= i < n:
         raise IndexingError(f"index {i} is out of range for an axis of {n}")
     return i % n, i % n + 1, 1, False
+
+
+def _indices(part: slice, n: int) -> tuple[int, int, int]:
+    try:
+        return part.indices(n)
+    except TraceError:
+        raise
+    except TypeError:
+        raise DTypeError(f"a slice holds integers and None, not {part}") from None
+    except ValueError:
+        raise OptionError("the step of a slice must not be 0") from None
 
 
 # ---- reading ---------------------------------------------------------------------------------------------

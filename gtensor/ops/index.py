@@ -17,7 +17,7 @@ from ..errors import DTypeError, IndexingError, OptionError, ShapeError
 from ..prim import Bounds, Indexing, Input, Prim, Sample, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Dim, Type, int64, normalize_axis
+from ..types import Dim, Type, broadcast_shapes, int64, normalize_axis
 from .arithmetic import maximum, minimum, where
 from .records import batch_along, batch_elementwise, batch_size, move_axis, same_type, uniform
 
@@ -301,8 +301,28 @@ def gather(x: Any, axis: int, index: Any, /) -> Tensor:
 
 @public
 def take_along_axis(x: Any, indices: Any, /, axis: int = -1) -> Tensor:
-    """`gather` with NumPy's order of arguments."""
-    return gather(x, axis, indices)
+    """Elements along an axis: out[i, j] = x[i, indices[i, j]] for the last of two axes.
+
+    x and indices have one rank, and their other axes broadcast. Negative indices count from the end. Raises
+    ShapeError where they do not fit, IndexError for an index out of range.
+
+    >>> import gtensor as gt
+    >>> gt.take_along_axis(gt.tensor([[1.0, 2.0], [3.0, 4.0]]), [[1], [0]])
+    Tensor([[2.],
+            [3.]], dtype=float32)
+    """
+    tensor, index = as_tensor(x), as_tensor(indices)
+    if tensor.ndim != index.ndim:
+        raise ShapeError(f"take_along_axis: {tensor.type} and {index.type} must have as many axes")
+    at = normalize_axis(axis, tensor.ndim)
+    index = in_range(index, tensor.type.shape[at])
+    met = broadcast_shapes([(*t.type.shape[:at], *t.type.shape[at + 1 :]) for t in (tensor, index)])
+    shapes = [(*met[:at], t.type.shape[at], *met[at:]) for t in (tensor, index)]
+    tensor, index = (
+        t if t.type.shape == shape else apply("broadcast", t, shape=shape)
+        for t, shape in zip((tensor, index), shapes, strict=True)
+    )
+    return apply("gather", tensor, index, axis=at)
 
 
 @public

@@ -182,8 +182,9 @@ def delete(x: Any, places: Any, /, axis: int | None = None) -> Tensor:
     Tensor([2, 3], dtype=int64)
     """
     tensor, at, extent = _on_axis(x, axis, "delete")
+    known = _places(places, "delete")
     try:
-        kept = np.delete(np.arange(extent), _places(places, "delete"))
+        kept = np.delete(np.arange(extent), known)
     except (IndexError, ValueError) as error:
         raise IndexingError(f"delete: {error}") from None
     return rows(tensor, kept, at)

@@ -39,7 +39,15 @@ ALL = ("f", "i", "u", "b")
 # ---- broadcast -------------------------------------------------------------------------------------------
 
 
+def require_extents(shape: Shape) -> Shape:
+    """The shape; raises ShapeError for a negative extent."""
+    if any(isinstance(n, int) and n < 0 for n in shape):
+        raise ShapeError(f"a shape has no negative extents, as {show_shapes([shape])} does")
+    return shape
+
+
 def _broadcast_type(x: Type, shape: Shape) -> Type:
+    require_extents(shape)
     if len(shape) < len(x.shape) or broadcast_shapes([x.shape, shape]) != tuple(shape):
         raise ShapeError(f"{show_shapes([x.shape])} does not broadcast to {show_shapes([shape])}")
     return x.with_shape(shape)
@@ -90,7 +98,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Tensor:
 
 
 def as_shape(shape: Any) -> Shape:
-    """A shape from an extent or a sequence of extents."""
+    """A shape from an extent or a sequence of extents; raises DTypeError for what is no integer."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
     result: list[int | Dim] = []
     for extent in extents:
@@ -111,6 +119,7 @@ def _elements(shape: Shape) -> tuple[int, list[str]]:
 
 
 def _reshape_type(x: Type, shape: Shape) -> Type:
+    require_extents(shape)
     if _elements(shape) != _elements(x.shape):
         raise ShapeError(f"{show_shapes([x.shape])} does not reshape to {show_shapes([shape])}")
     return x.with_shape(shape)

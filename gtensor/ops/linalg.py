@@ -3,8 +3,8 @@
 Each is one record of the kind `routine`: NumPy evaluates it, a routine of templates/gt_solve.h computes it in C, and
 its derivative is made of the others, so derivatives of any order close (Giles, "Collected matrix derivative results",
 2008; Murray, "Differentiation of the Cholesky decomposition", 2016). Laws: operands have the same leading axes; a
-matrix with a NaN or an infinity gives NaN; one without an answer (singular, not positive definite) is a MatrixError,
-evaluated and compiled. `gt.linalg` has the functions that users call.
+matrix with a NaN or an infinity gives NaN, or a triangle of NaN; one without an answer (singular, not positive
+definite) is a MatrixError, evaluated and compiled. `gt.linalg` has the functions that users call.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _square_type(a: Type) -> Type:
 
 def _cholesky_array(a: Array) -> Array:
     clean, bad = finite(a)
-    return marked(attempted(np.linalg.cholesky, clean, _INDEFINITE), bad)
+    return np.asarray(np.tril(marked(attempted(np.linalg.cholesky, clean, _INDEFINITE), bad)))
 
 
 def _cholesky_vjp(g: Tensor, y: Tensor, a: Tensor) -> Sequence[Any]:

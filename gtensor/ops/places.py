@@ -36,7 +36,9 @@ def constant_extent(x: Tensor, axis: int, what: str) -> int:
 def constant_integers(value: Any, what: str) -> Array:
     """Integers (or bool) that are known now, as int64; raises TraceError for traced ones, DTypeError for floats."""
     if isinstance(value, Tensor) and value.data is None:
-        raise TraceError(f"{what} must be known while tracing", hint="pass it as a static argument")
+        raise TraceError(
+            f"{what} must be known while tracing: shapes depend on them", hint="pass them as static arguments"
+        )
     array = np.asarray(value)
     if array.size == 0:
         return array.astype(np.int64)

@@ -14,7 +14,7 @@ from ..errors import ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import DEFAULT_FLOAT, Dim, Type, float64, int64, normalize_axes
-from .arithmetic import abs, divide, maximum, multiply, stop_gradient, subtract, where
+from .arithmetic import abs, divide, multiply, stop_gradient, subtract, where
 from .reduce import Axis, max, min, reduce, sum
 from .transcendental import sqrt, square
 
@@ -103,8 +103,8 @@ def var(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
     """The variance over axes (all by default): squared distances from the mean, summed, over n - correction.
 
     x: any shape; floats keep their dtype, bool and integers give float32. `correction=1` is the unbiased
-    estimate. Two passes, so a large mean costs no digits. NaN where n is not above the correction (or
-    infinite, as in NumPy, where the elements differ). Raises ShapeError for a wrong axis.
+    estimate. Two passes, so a large mean costs no digits. NaN where n is not above the correction, as in the
+    array API (NumPy gives infinity where the elements differ). Raises ShapeError for a wrong axis.
 
     >>> import gtensor as gt
     >>> gt.var(gt.tensor([1e4 + 1, 1e4 + 3]), correction=1)
@@ -116,9 +116,10 @@ def var(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
     centred = square(subtract(tensor, _mean(tensor, axis, keepdims=True)))
     count = _count(tensor.type, normalize_axes(axis, tensor.ndim))
     if isinstance(count, Tensor):
-        freedom: Any = maximum(cast(count, tensor.type.dtype) - correction, 0)
+        left = cast(count, tensor.type.dtype) - correction
+        freedom: Any = where(left > 0, left, math.nan)
     else:
-        freedom = count - correction if count > correction else 0
+        freedom = count - correction if count > correction else math.nan
     return divide(sum(centred, axis, keepdims), freedom)
 
 
