@@ -295,7 +295,7 @@ def test_objects_that_stand_for_arrays(library):
     assert sys.getrefcount(W) == before
 
 
-def test_run_time_extents_go_the_other_way(library):
+def test_run_time_extents_that_no_array_shows_go_the_other_way(library):
     _, guard, _, call = stepping(library)
     step = call.stepper((1, 2), lambda *arrays: "other", guard, finish=lambda loss, *outputs: outputs)
     assert step(W, INDEX) == "other"
