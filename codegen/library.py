@@ -30,7 +30,7 @@ ERR_MATRIX: int = FFI.integer_const("GT_ERR_MATRIX")
 ALIGN = 64
 """Bytes: alignment of states and workspaces."""
 
-STEPPER_ARRAYS, STEPPER_RANK = 128, 8
+STEPPER_ARRAYS, STEPPER_RANK, STEPPER_DIMS = 128, 8, 8
 """What templates/gt_stepper.c has room for: inputs and outputs together, and axes."""
 
 IDLE_CALLS = 16
@@ -237,7 +237,8 @@ class Call:
     ) -> Stepper:
         """A function of arrays for the inputs `slots`: it runs one call with no Python between.
 
-        It takes arrays whose dtype and shape are exactly those described, or objects that stand for such (`wrapper`),
+        It takes arrays whose dtype and shape are exactly those described (the run-time dimensions that are extents of
+        these inputs are read off them, the others are as they are bound), or objects that stand for such (`wrapper`),
         or where `numbers` says so (for each slot, `f`, `i` or nothing) Python floats or ints. It holds `guard` (from
         `bridge.guard`) while C runs, and leaves the bindings of this call as they are. It returns the loss; with
         `finish`, all outputs are fresh arrays, and it returns `finish(loss, *outputs)`. Other arguments, a guard that
@@ -249,15 +250,21 @@ class Call:
         inputs = [model.inputs[slot] for slot in slots]
         outputs = model.outputs if finish is not None else ()
         leaves = (*inputs, *outputs)
-        fixed = all(isinstance(extent, int) for leaf in leaves for extent in leaf.shape)
-        if not fixed or len(leaves) > STEPPER_ARRAYS or any(len(leaf.shape) > STEPPER_RANK for leaf in leaves):
+        seen, made = (
+            {extent.index for leaf in some for extent in leaf.shape if isinstance(extent, Dim)}
+            for some in (inputs, outputs)
+        )
+        if made - seen or len(model.dims) > STEPPER_DIMS:
+            return otherwise
+        if len(leaves) > STEPPER_ARRAYS or any(len(leaf.shape) > STEPPER_RANK for leaf in leaves):
             return otherwise
         kinds = numbers or [""] * len(inputs)
         arrays = Arrays(
-            tuple((s, DTYPES[x.dtype], x.shape_at(()), n) for s, x, n in zip(slots, inputs, kinds, strict=True)),
-            tuple((slot, DTYPES[leaf.dtype], leaf.shape_at(())) for slot, leaf in enumerate(outputs)),
+            tuple((s, DTYPES[x.dtype], _told(x.shape), n) for s, x, n in zip(slots, inputs, kinds, strict=True)),
+            tuple((slot, DTYPES[leaf.dtype], _told(leaf.shape)) for slot, leaf in enumerate(outputs)),
             wrapper,
             model.state_bytes,
+            len(model.dims),
         )
         return self.library.bridge.stepper(self._frame, self, arrays, otherwise, finish, guard)
 
@@ -275,6 +282,11 @@ class Call:
     def unbind(self) -> None:
         """Let go of all inputs, outputs and the state; the workspace stays."""
         self._held = {"work": self._held["work"]}
+
+
+def _told(shape: tuple[Extent, ...]) -> tuple[Any, ...]:
+    """A shape as a stepper reads it."""
+    return tuple(e if isinstance(e, int) else (e.index, e.factor, e.bound) for e in shape)
 
 
 class Loop:

@@ -72,13 +72,15 @@ class Wrapper(NamedTuple):
 class Arrays(NamedTuple):
     """What a stepper takes and makes: (slot, dtype, shape, number) of each input, (slot, dtype, shape) of each output.
 
-    The number is `f` or `i` for an input that is a Python float or int of 64 bits, and empty for an array.
+    A shape has an extent for each axis, or (number of the run-time dimension, factor, bound); there are `dims` of
+    these. The number is `f` or `i` for an input that is a Python float or int of 64 bits, and empty for an array.
     """
 
-    inputs: tuple[tuple[int, Any, tuple[int, ...], str], ...]
-    outputs: tuple[tuple[int, Any, tuple[int, ...]], ...]
+    inputs: tuple[tuple[int, Any, tuple[Any, ...], str], ...]
+    outputs: tuple[tuple[int, Any, tuple[Any, ...]], ...]
     wrapper: Wrapper | None
     state_bytes: int
+    dims: int
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def api_bridge(path: Path) -> Bridge:
             guard=guard,
             array_type=np.ndarray,
             empty=np.empty,
+            dims=arrays.dims,
         )
         return made
 

@@ -116,7 +116,7 @@ class Inputs:
         self.captures = captures
         self._captured = tuple((type_.shape, type_.dtype.dtype) for type_ in captures.types)
         self.dynamic = any(want.shape is None for want in self.typed)
-        self.exact = not self.dynamic and len(self.typed) == len(self.wanted)
+        self.exact = len(self.typed) == len(self.wanted)
         self.flat = not captures.values and _is_flat(signature.structure, depth)
 
     @cached_property
@@ -497,7 +497,9 @@ class Outputs:
         """A function of a loss and the arrays of the results: the results as tensors, in their tree."""
         if not self.single:
             return lambda loss, *arrays: self.tensors(arrays)
-        type_ = self._made[0][0]
+        type_, shape = self._made[0][:2]
+        if shape is None:
+            return lambda loss, array: self.tensors((array,))
 
         def tensor(loss: float, array: Array) -> Tensor:
             array.setflags(write=False)

@@ -31,7 +31,7 @@ LOOKBACK = 16
 def fuse(graph: Graph) -> Schedule:
     """Group the equations of a graph; see the module's text for the rule."""
     fuser = _Fuser(graph)
-    for eqn in graph.eqns:
+    for eqn in _counts_first(graph):
         _HANDLERS[eqn.prim.kind](fuser, eqn)
     outputs = fuser.outputs()
     groups, home = fuser.groups, fuser.home
@@ -39,6 +39,29 @@ def fuse(graph: Graph) -> Schedule:
         groups, home = groups[1:], {var: at - 1 for var, at in home.items()}
     groups, home = _literals_first(groups, home, fuser.location)
     return Schedule(graph, tuple(groups), home, fuser.level, fuser.location, outputs)
+
+
+def _counts_first(graph: Graph) -> list[Eqn]:
+    """The equations, those of numbers that depend on nothing but run-time extents before all others.
+
+    A mean divides by such a count, and what comes of it can then join the kernel that makes what is divided.
+    """
+    eqns = list(graph.eqns)
+    if all(isinstance(n, int) for var in graph.inputs for n in var.type.shape):
+        return eqns
+    free: set[Atom] = set()
+    for eqn in eqns:
+        if eqn.ins and eqn.prim.kind in _COUNTING and all(isinstance(a, Lit) or a in free for a in eqn.ins):
+            free.update(eqn.outs)
+    first: set[Atom] = set()
+    for eqn in reversed(eqns):
+        if eqn.outs[0] in free and (eqn.outs[0] in first or eqn.out.type.shape == ()):
+            first.update((*eqn.outs, *eqn.ins))
+    return sorted(eqns, key=lambda eqn: eqn.outs[0] not in first)
+
+
+_COUNTING = ("elementwise", "reduce", "view")
+"""Kinds of operations that counts of elements are made of."""
 
 
 def _literals_first(

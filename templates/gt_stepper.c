@@ -12,7 +12,8 @@
  * expected dtype (the same object) and shape, is C-contiguous and aligned and lies outside the state, points the
  * frame's inputs at them and its outputs at fresh arrays, and runs the call without the GIL; then the frame's pointers
  * are what they were. It returns the loss as a float, or what `finish` makes of the loss and the fresh arrays. Objects
- * of one other class may stand for arrays, those that hold one in an attribute; some inputs may be Python numbers.
+ * of one other class may stand for arrays, those that hold one in an attribute; some inputs may be Python numbers. An
+ * extent that is known at run time only is read off the arrays, which must agree, and holds for this call.
  *
  * Anything else -- another number of arguments, an array that does not fit, a Guard that somebody holds, a call that
  * fails -- goes to `otherwise`, a Python function of the same arguments, which sorts it out. A failed call leaves a
@@ -30,6 +31,7 @@
 
 #define MAX_ARRAYS 128
 #define MAX_RANK 8
+#define MAX_DIMS 8
 
 /* What a Guard holds while it is taken: another number in each process of a chain of forks, and never 0. */
 static uint32_t mark = 1;
@@ -160,12 +162,19 @@ typedef struct {
     PyObject *guard_type;
 } State;
 
+/* An extent: `size`, or with `dim` 0 or more `size` times that run-time dimension, which is at most `bound`. */
+typedef struct {
+    Py_ssize_t size;
+    int dim;
+    Py_ssize_t bound;
+} Extent;
+
 typedef struct {
     int64_t slot;
     PyObject *dtype;
     int number; /* instead of an array: 'f' a Python float, 'i' a Python int */
     int rank;
-    Py_ssize_t shape[MAX_RANK];
+    Extent shape[MAX_RANK];
 } Input;
 
 typedef union {
@@ -175,8 +184,10 @@ typedef union {
 
 typedef struct {
     int64_t slot;
-    PyObject *shape;
+    PyObject *shape; /* NULL if some extent is known at run time only */
     PyObject *dtype;
+    int rank;
+    Extent extents[MAX_RANK];
 } Output;
 
 typedef struct {
@@ -196,6 +207,7 @@ typedef struct {
     PyObject *plain;      /* attributes that must be None or False, as tuples of names: of the object, of that … */
     Py_ssize_t n_inputs;
     Py_ssize_t n_outputs;
+    Py_ssize_t n_dims;
     Input *inputs;
     Output *outputs;
 } Stepper;
@@ -254,8 +266,17 @@ static int readable(Stepper *self, const Py_buffer *view) {
     return self->state_bytes == 0 || first >= state + (uintptr_t)self->state_bytes || end <= state;
 }
 
+/* Whether an array has this extent; a run-time dimension that is not known yet (-1) is put into `dims`. */
+static int extends(Py_ssize_t given, const Extent *extent, int64_t *dims) {
+    if (extent->dim < 0)
+        return given == extent->size;
+    if (dims[extent->dim] < 0 && given % extent->size == 0 && given / extent->size <= extent->bound)
+        dims[extent->dim] = given / extent->size;
+    return dims[extent->dim] >= 0 && given == extent->size * dims[extent->dim];
+}
+
 /* Whether an argument is what an input expects; if so its buffer is taken and must be released. */
-static int take(Stepper *self, PyObject *argument, const Input *input, Number *number, Py_buffer *view) {
+static int take(Stepper *self, PyObject *argument, const Input *input, int64_t *dims, Number *number, Py_buffer *view) {
     if (input->number)
         return take_number(argument, input, number, view);
     PyObject *array = array_of(self, argument);
@@ -271,16 +292,33 @@ static int take(Stepper *self, PyObject *argument, const Input *input, Number *n
     }
     same = view->ndim == input->rank && readable(self, view);
     for (int axis = 0; same && axis < input->rank; axis++)
-        same = view->shape[axis] == input->shape[axis];
+        same = extends(view->shape[axis], &input->shape[axis], dims);
     if (!same)
         PyBuffer_Release(view);
     return same;
 }
 
+/* The shape of an output: a new reference, or NULL with an exception set. */
+static PyObject *shape_of(const Output *output, const int64_t *dims) {
+    if (output->shape != NULL)
+        return Py_NewRef(output->shape);
+    PyObject *shape = PyTuple_New(output->rank);
+    for (int axis = 0; shape != NULL && axis < output->rank; axis++) {
+        const Extent *extent = &output->extents[axis];
+        PyObject *size = PyLong_FromSsize_t(extent->dim < 0 ? extent->size : extent->size * dims[extent->dim]);
+        if (size == NULL)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SET_ITEM(shape, axis, size);
+    }
+    return shape;
+}
+
 /* A fresh array for an output: it is put into `array`, its buffer into `view`. 0 if there is no memory for it. */
-static int make(Stepper *self, const Output *output, PyObject **array, Py_buffer *view) {
-    PyObject *arguments[] = {output->shape, output->dtype};
-    *array = PyObject_Vectorcall(self->empty, arguments, 2, NULL);
+static int make(Stepper *self, const Output *output, const int64_t *dims, PyObject **array, Py_buffer *view) {
+    PyObject *shape = shape_of(output, dims), *arguments[] = {shape, output->dtype};
+    *array = shape == NULL ? NULL : PyObject_Vectorcall(self->empty, arguments, 2, NULL);
+    Py_XDECREF(shape);
     if (*array != NULL && PyObject_GetBuffer(*array, view, PyBUF_ND | PyBUF_WRITABLE) == 0)
         return 1;
     Py_CLEAR(*array);
@@ -289,8 +327,9 @@ static int make(Stepper *self, const Output *output, PyObject **array, Py_buffer
 }
 
 /* The call itself, its arrays being ready; 1 if it went well. */
-static int run(Stepper *self, const Py_buffer *views, double *loss) {
+static int run(Stepper *self, const Py_buffer *views, int64_t *dims, double *loss) {
     gt_frame *frame = self->frame;
+    const int64_t *bound = frame->args.dims;
     const void **in = (const void **)frame->args.in, *read[MAX_ARRAYS];
     void **out = (void **)frame->args.out, *written[MAX_ARRAYS];
     int32_t status;
@@ -304,9 +343,14 @@ static int run(Stepper *self, const Py_buffer *views, double *loss) {
         written[k] = out[self->outputs[k].slot];
         out[self->outputs[k].slot] = views[self->n_inputs + k].buf;
     }
+    for (Py_ssize_t k = 0; k < self->n_dims; k++)
+        dims[k] = dims[k] < 0 ? bound[k] : dims[k];
+    if (self->n_dims > 0)
+        frame->args.dims = dims;
     Py_BEGIN_ALLOW_THREADS
     status = frame->status = frame->call(&frame->args);
     Py_END_ALLOW_THREADS
+    frame->args.dims = bound;
     *loss = frame->args.loss;
     for (Py_ssize_t k = 0; k < self->n_inputs; k++)
         in[self->inputs[k].slot] = read[k];
@@ -320,6 +364,7 @@ static PyObject *stepper_call(PyObject *object, PyObject *const *arguments, size
     Stepper *self = (Stepper *)object;
     Py_buffer views[MAX_ARRAYS];
     Number numbers[MAX_ARRAYS];
+    int64_t dims[MAX_DIMS];
     PyObject *given[MAX_ARRAYS + 1], **fresh = given + 1; /* the loss comes first */
     Py_ssize_t taken = 0, made = 0, n_inputs = self->n_inputs, n_outputs = self->n_outputs;
     double loss = 0;
@@ -328,16 +373,18 @@ static PyObject *stepper_call(PyObject *object, PyObject *const *arguments, size
         PyErr_SetString(PyExc_RuntimeError, "a step that the garbage collector took apart");
         return NULL;
     }
+    for (Py_ssize_t k = 0; k < self->n_dims; k++)
+        dims[k] = -1;
     int done = names == NULL && PyVectorcall_NARGS(flags) == n_inputs;
     if (done) {
         int fits = 1;
         while (taken < n_inputs && fits) {
-            fits = take(self, arguments[taken], &self->inputs[taken], &numbers[taken], &views[taken]);
+            fits = take(self, arguments[taken], &self->inputs[taken], dims, &numbers[taken], &views[taken]);
             taken += fits;
         }
-        while (fits && made < n_outputs && make(self, &self->outputs[made], &fresh[made], &views[taken + made]))
+        while (fits && made < n_outputs && make(self, &self->outputs[made], dims, &fresh[made], &views[taken + made]))
             made++;
-        done = fits && made == n_outputs && run(self, views, &loss);
+        done = fits && made == n_outputs && run(self, views, dims, &loss);
         for (Py_ssize_t k = 0; k < taken + made; k++)
             PyBuffer_Release(&views[k]);
     }
@@ -350,6 +397,25 @@ static PyObject *stepper_call(PyObject *object, PyObject *const *arguments, size
     while (made > 0)
         Py_DECREF(fresh[--made]);
     return done ? result : PyObject_Vectorcall(self->otherwise, arguments, flags, names);
+}
+
+/* Read a shape: of each axis its extent, or (number of the run-time dimension, factor, bound). -1 for more axes. */
+static int fill_shape(Extent *extents, int *rank, PyObject *shape) {
+    if (PyTuple_GET_SIZE(shape) > MAX_RANK) {
+        PyErr_Format(PyExc_ValueError, "more than %d axes", MAX_RANK);
+        return -1;
+    }
+    *rank = (int)PyTuple_GET_SIZE(shape);
+    for (int axis = 0; axis < *rank; axis++) {
+        PyObject *item = PyTuple_GET_ITEM(shape, axis);
+        Extent *extent = &extents[axis];
+        extent->dim = -1;
+        if (!PyTuple_Check(item))
+            extent->size = PyLong_AsSsize_t(item);
+        else if (!PyArg_ParseTuple(item, "inn", &extent->dim, &extent->size, &extent->bound))
+            return -1;
+    }
+    return PyErr_Occurred() ? -1 : 0;
 }
 
 /* Read (slot, dtype, shape, kind of number or '') of each input. */
@@ -367,19 +433,14 @@ static int fill_inputs(Stepper *self, PyObject *inputs) {
         long long slot;
         if (!PyArg_ParseTuple(PyTuple_GET_ITEM(inputs, k), "LOO!s", &slot, &dtype, &PyTuple_Type, &shape, &number))
             return -1;
-        if (PyTuple_GET_SIZE(shape) > MAX_RANK) {
-            PyErr_Format(PyExc_ValueError, "more than %d axes", MAX_RANK);
-            return -1;
-        }
         input->slot = slot;
         input->dtype = Py_NewRef(dtype);
         input->number = number[0];
         self->n_inputs = k + 1;
-        input->rank = (int)PyTuple_GET_SIZE(shape);
-        for (int axis = 0; axis < input->rank; axis++)
-            input->shape[axis] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, axis));
+        if (fill_shape(input->shape, &input->rank, shape) < 0)
+            return -1;
     }
-    return PyErr_Occurred() ? -1 : 0;
+    return 0;
 }
 
 /* Read (slot, dtype, shape) of each output. */
@@ -398,8 +459,13 @@ static int fill_outputs(Stepper *self, PyObject *outputs) {
             return -1;
         output->slot = slot;
         output->dtype = Py_NewRef(dtype);
-        output->shape = Py_NewRef(shape);
         self->n_outputs = k + 1;
+        if (fill_shape(output->extents, &output->rank, shape) < 0)
+            return -1;
+        int fixed = 1;
+        for (int axis = 0; axis < output->rank; axis++)
+            fixed &= output->extents[axis].dim < 0;
+        output->shape = fixed ? Py_NewRef(shape) : NULL;
     }
     return 0;
 }
@@ -424,15 +490,17 @@ static int fill_wrapper(Stepper *self, PyObject *wrapper) {
 
 static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *names) {
     static char *keywords[] = {"frame",     "owner", "state_bytes", "inputs",     "outputs", "wrapper",
-                               "otherwise", "finish", "guard",       "array_type", "empty",   NULL};
+                               "otherwise", "finish", "guard",       "array_type", "empty",   "dims", NULL};
     unsigned long long frame;
-    Py_ssize_t state_bytes;
+    Py_ssize_t state_bytes, dims;
     PyObject *owner, *inputs, *outputs, *wrapper, *otherwise, *finish, *guard, *array_type, *empty;
     State *state = PyType_GetModuleState(type);
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "KOnO!O!OOOO!OO", keywords, &frame, &owner, &state_bytes,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "KOnO!O!OOOO!OOn", keywords, &frame, &owner, &state_bytes,
                                      &PyTuple_Type, &inputs, &PyTuple_Type, &outputs, &wrapper, &otherwise, &finish,
-                                     state->guard_type, &guard, &array_type, &empty))
+                                     state->guard_type, &guard, &array_type, &empty, &dims))
         return NULL;
+    if (dims > MAX_DIMS)
+        return PyErr_Format(PyExc_ValueError, "more than %d run-time dimensions", MAX_DIMS);
     if (PyTuple_GET_SIZE(inputs) + PyTuple_GET_SIZE(outputs) > MAX_ARRAYS)
         return PyErr_Format(PyExc_ValueError, "more than %d arrays", MAX_ARRAYS);
     Stepper *self = (Stepper *)type->tp_alloc(type, 0);
@@ -441,6 +509,7 @@ static PyObject *stepper_new(PyTypeObject *type, PyObject *arguments, PyObject *
     self->vectorcall = stepper_call;
     self->frame = (gt_frame *)(uintptr_t)frame;
     self->state_bytes = state_bytes;
+    self->n_dims = dims;
     self->owner = Py_NewRef(owner);
     self->otherwise = Py_NewRef(otherwise);
     self->finish = finish == Py_None ? NULL : Py_NewRef(finish);
@@ -482,7 +551,7 @@ static void stepper_dealloc(Stepper *self) {
         Py_DECREF(self->inputs[k].dtype);
     for (Py_ssize_t k = 0; k < self->n_outputs; k++) {
         Py_DECREF(self->outputs[k].dtype);
-        Py_DECREF(self->outputs[k].shape);
+        Py_XDECREF(self->outputs[k].shape);
     }
     PyMem_Free(self->inputs);
     PyMem_Free(self->outputs);

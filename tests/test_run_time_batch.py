@@ -12,7 +12,9 @@ import pytest
 
 import gtensor as gt
 from gtensor import stages, tree
+from gtensor.api import Executable
 from gtensor.errors import SignatureError
+from gtensor.resident import Bound
 from gtensor.tensor import as_tensor
 
 RNG = np.random.default_rng(3)
@@ -262,6 +264,36 @@ def test_results_equal_those_of_a_fixed_size():
         x = RNG.standard_normal((size, 6)).astype(np.float32)
         for a, b in zip(tree.flatten(open_(x))[0], tree.flatten(fn(x))[0], strict=True):
             np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-6, atol=1e-7)
+
+
+def mean_loss(params, x):
+    return gt.mean(gt.tanh(x @ params) ** 2)
+
+
+def test_a_call_of_another_size_goes_straight_to_c(monkeypatch):
+    """Training, a resident step and a compiled function: where Python would look at the arrays, this fails."""
+    for kind in (gt.TrainStep, Bound, Executable):
+        monkeypatch.setattr(kind, "_checked", lambda self, *batch, **more: pytest.fail("this is the long way"))
+    spec = gt.spec(("B", 6), max=BOUND)
+    train = gt.TrainStep(mean_loss, W, gt.optim.sgd(0.0), spec)
+    counter = gt.Resident(lambda total, x: (total + gt.sum(x), x * 2), gt.zeros(()), [spec])
+    double = gt.compile(lambda x: x * 2).trace(spec).lower().compile()
+    if train.compiled.library.bridge.mode != "api":
+        return
+    for size in (*SIZES, 0):
+        x = RNG.standard_normal((size, 6)).astype(np.float32)
+        if size:
+            assert train(x) == pytest.approx(mean_loss(gt.tensor(W), gt.tensor(x)).item(), rel=1e-5)
+        for out in (counter(x), double(x)):
+            assert out.type == gt.spec((size, 6)).type
+            np.testing.assert_array_equal(out.numpy(), x * 2)
+
+
+def test_what_divides_by_a_count_joins_the_kernels_of_the_fixed_size():
+    """A loss and its gradient have one kernel more: the one that counts."""
+    specs = gt.spec((100, 6)), gt.spec(("B", 6), max=BOUND)
+    kernels = [len(gt.compile(gt.value_and_grad(mean_loss)).trace(W, s).lower().program.steps) for s in specs]
+    assert kernels[1] <= kernels[0] + 1
 
 
 def test_an_extent_is_a_number_where_one_is_wanted():

@@ -295,7 +295,27 @@ def test_objects_that_stand_for_arrays(library):
     assert sys.getrefcount(W) == before
 
 
-def test_run_time_extents_go_the_other_way(library):
+def test_run_time_extents_are_read_off_the_arrays(library):
+    _, guard, state, call = stepping(library)
+    step = call.stepper((0, 1, 2), lambda *arrays: "other", guard, finish=lambda loss, *outputs: outputs)
+    by_calls, before = library.new_state(), call.dims()
+    for rows in (4, 0, 1, 8, 7):
+        inputs = arguments(rows)
+        found = step(*inputs[:3])
+        wanted = library.call(inputs, state=by_calls)
+        if library.bridge.mode == "api":
+            for a, b in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(a, b)
+                assert a.dtype == b.dtype
+    assert call.dims() == before
+    x = np.zeros((9, 3), np.float32)
+    for wrong in (x, x[:4, :2], x[0], x[:4].astype(np.float64)):
+        assert step(wrong, W, INDEX) == "other"
+    if library.bridge.mode == "api":
+        np.testing.assert_array_equal(state, by_calls)
+
+
+def test_run_time_extents_that_no_array_shows_go_the_other_way(library):
     _, guard, _, call = stepping(library)
     step = call.stepper((1, 2), lambda *arrays: "other", guard, finish=lambda loss, *outputs: outputs)
     assert step(W, INDEX) == "other"
