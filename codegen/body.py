@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from .cexpr import DTYPES, REDUCERS, SIZES, literal
+from .cexpr import DTYPES, RANGES, REDUCERS, SIZES, literal
 from .ctext import FLOATS, VARIABLES, WIDTH, Code, Names, affine, extent, size
 from .memory import Place
 from .nest import hint, reads
@@ -49,9 +49,6 @@ MOST_BESIDE = 4
 
 _ASSIGN = {"sum": "+=", "prod": "*="}
 _ASSIGN_BITS = {"any": "|=", "all": "&="}
-
-_RANGES = {"u8": (0, 256), "b1": (0, 2), "i32": (-(2**31), 2**31), "i64": (-(2**63), 2**63)}
-"""Integer tag -> lowest value and first value above: a test outside of it would be always true."""
 
 
 def fold(op: str, tag: str, so_far: str, value: str) -> str:
@@ -344,7 +341,7 @@ class Body:
     def check(self, stmt: Check) -> None:
         """Leave the kernel when a value is out of range."""
         tag, name = self.tag(stmt.var, "i64"), self.value(stmt.var)
-        lowest, above = _RANGES[tag]
+        lowest, above = RANGES[tag]  # a test outside of it would be always true
         tests = [f"{name} < {extent(stmt.low)}"] if stmt.low > lowest else []
         tests += [f"{name} >= {extent(stmt.high)}"] if not isinstance(stmt.high, int) or stmt.high < above else []
         if tests:

@@ -23,7 +23,7 @@ from math import prod
 
 from .access import KINDS, Bounds, Use, apart, inside, once, same_element, touches, whole, within_row
 from .boundary import check_boundary, wrong_extent
-from .cexpr import DTYPES, REDUCERS, SIZES, WRAP, Expr, identifier
+from .cexpr import DTYPES, INTEGERS, REDUCERS, SIZES, WRAP, Expr, identifier
 from .errors import ProgramError
 from .program import (
     Access,
@@ -53,16 +53,17 @@ from .program import (
 from .show import show_shape, show_statement
 from .trips import Known, enter, guard, leave
 
-_INTEGERS = ("i32", "i64", "u8")
 _POSITIONS = ("argmax", "argmin")
 _WHOLE = r"-?\d+"
 _REAL = r"-?\d+(\.\d+)?(e[+-]?\d+)?"
 _LITERALS = {
     "f32": re.compile(rf"{_WHOLE}|{_REAL}f|-?INFINITY|NAN"),
     "f64": re.compile(rf"{_REAL}|-?(\(double\))?INFINITY|(\(double\))?NAN"),
-    "i32": re.compile(rf"{_WHOLE}|INT32_M(IN|AX)"),
+    **{tag: re.compile(rf"{_WHOLE}|{DTYPES[tag][:-2].upper()}_M(IN|AX)") for tag in ("i8", "i16", "i32")},
+    **{tag: re.compile(rf"\d+|{DTYPES[tag][:-2].upper()}_MAX") for tag in ("u8", "u16")},
     "i64": re.compile(rf"{_WHOLE}|INT64_C\({_WHOLE}\)|INT64_M(IN|AX)"),
-    "u8": re.compile(r"\d+|UINT8_MAX"),
+    "u32": re.compile(r"\d+|UINT32_C\(\d+\)|UINT32_MAX"),
+    "u64": re.compile(r"\d+|UINT64_C\(\d+\)|UINT64_MAX"),
     "b1": re.compile("[01]"),
 }
 """The literals of each dtype, as `cexpr.literal` and the reducers write them."""
@@ -319,7 +320,7 @@ class _Step:
         """The range of a variable that indexes."""
         if var not in self.scope:
             raise self.fail(f"{var!r} is not a variable in scope")
-        if self.scope[var].dtype not in _INTEGERS:
+        if self.scope[var].dtype not in INTEGERS:
             raise self.fail(f"the index {var!r} is {self.scope[var].dtype}, not an integer")
         bounds = self.scope[var].bounds
         if bounds is None:
@@ -406,7 +407,7 @@ class _Step:
 
     def range_check(self, stmt: Check) -> None:
         value = self.scope.get(stmt.var)
-        if value is None or value.dtype not in _INTEGERS:
+        if value is None or value.dtype not in INTEGERS:
             raise self.fail(f"{stmt.var!r} is not an integer variable in scope")
         if wrong := wrong_extent(stmt.high, self.state.program.dims, None if isinstance(stmt.high, int) else 1):
             raise self.fail(wrong)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .cexpr import SIZES
+from .cexpr import INTEGERS, SIZES
 from .errors import CodegenError
 from .extent import Dim, Extent
 from .trampoline import FFI, Arrays, Bridge, Guard, Stepper, Wrapper
@@ -39,9 +39,7 @@ IDLE_CALLS = 16
 DTYPES: dict[str, np.dtype[Any]] = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
+    **{tag: np.dtype(f"{tag[0]}{SIZES[tag]}") for tag in INTEGERS},
     "b1": np.dtype(np.bool_),
 }
 """Tag -> NumPy's dtype."""

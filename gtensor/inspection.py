@@ -65,7 +65,7 @@ def _type(x: Any) -> Type:
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which arrays, dtypes and Python numbers meet, as in an operation on them.
 
-    Raises DTypeError where nothing is given.
+    Raises DTypeError where nothing is given, and for uint64 with a signed integer.
 
     >>> import gtensor as gt
     >>> gt.result_type(gt.int32, gt.ones(2)), gt.result_type(gt.uint8, 1)
@@ -85,7 +85,10 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     (True, False)
     """
     target = as_dtype(to)
-    return promote([Type((), resolve(_type(from_)).dtype), Type((), target)])[0] == target
+    try:
+        return promote([Type((), resolve(_type(from_)).dtype), Type((), target)])[0] == target
+    except DTypeError:
+        return False
 
 
 @public

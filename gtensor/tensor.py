@@ -36,6 +36,7 @@ from .types import (
     resolve,
     show_shapes,
     type_of,
+    uint64,
 )
 
 Array = np.ndarray[Any, Any]
@@ -336,9 +337,9 @@ def as_tensor(value: Any) -> Tensor:
     if isinstance(value, bool):
         return _literal(value, Type((), bool_))
     if isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
-            raise DTypeError(f"{value} does not fit int64")
-        return _literal(value, Type((), int64, weak=True))
+        if not -(2**63) <= value < 2**64:
+            raise DTypeError(f"{value} does not fit int64 or uint64")
+        return _literal(value, Type((), int64 if value < 2**63 else uint64, weak=True))
     if isinstance(value, float):
         return _literal(value, Type((), float64, weak=True))
     if isinstance(value, np.ndarray):

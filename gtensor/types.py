@@ -51,12 +51,19 @@ class DType:
 
 float32 = DType("float32", "f32", "f", np.dtype(np.float32))
 float64 = DType("float64", "f64", "f", np.dtype(np.float64))
+int8 = DType("int8", "i8", "i", np.dtype(np.int8))
+int16 = DType("int16", "i16", "i", np.dtype(np.int16))
 int32 = DType("int32", "i32", "i", np.dtype(np.int32))
 int64 = DType("int64", "i64", "i", np.dtype(np.int64))
 uint8 = DType("uint8", "u8", "u", np.dtype(np.uint8))
+uint16 = DType("uint16", "u16", "u", np.dtype(np.uint16))
+uint32 = DType("uint32", "u32", "u", np.dtype(np.uint32))
+uint64 = DType("uint64", "u64", "u", np.dtype(np.uint64))
 bool_ = DType("bool", "b1", "b", np.dtype(np.bool_))
 
-DTYPES = (float32, float64, int32, int64, uint8, bool_)
+SIGNED = (int8, int16, int32, int64)
+UNSIGNED = (uint8, uint16, uint32, uint64)
+DTYPES = (float32, float64, *SIGNED, *UNSIGNED, bool_)
 DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
 
@@ -215,13 +222,26 @@ def type_of(value: np.ndarray[Any, Any] | np.generic) -> Type:
 _RANK = {"b": 0, "u": 1, "i": 2, "f": 3}
 
 
+def summed(dtype: DType) -> DType:
+    """The dtype in which sums and products over axes are taken: floats keep theirs, integers take the widest.
+
+    >>> summed(uint8), summed(bool_), summed(float32)
+    (gtensor.uint64, gtensor.int64, gtensor.float32)
+    """
+    return dtype if dtype.floating else uint64 if dtype.kind == "u" else int64
+
+
 def promote(types: Sequence[Type]) -> tuple[DType, bool]:
     """The dtype in which operands meet, and whether it is still weak.
+
+    Raises DTypeError for uint64 and a signed integer, since no integer holds all of both.
 
     >>> promote([Type((), int32), Type((), float32)])[0]
     gtensor.float32
     >>> promote([Type((3,), float32), Type((), float64, weak=True)])[0]
     gtensor.float32
+    >>> promote([Type((), uint8), Type((), int8)])[0]
+    gtensor.int16
     """
     strong = [t.dtype for t in types if not t.weak]
     weak = [t.dtype for t in types if t.weak]
@@ -242,7 +262,12 @@ def _meet(a: DType, b: DType) -> DType:
         return max(floats, key=lambda d: d.itemsize)
     if a.kind == b.kind:
         return a if a.itemsize >= b.itemsize else b
-    return max(a, b, key=lambda d: (_RANK[d.kind], d.itemsize))
+    if bool_ in (a, b):
+        return b if a == bool_ else a
+    unsigned, signed = sorted((a, b), key=lambda d: _RANK[d.kind])
+    if unsigned == uint64:
+        raise DTypeError(f"{a} and {b} have no common integer dtype", hint="convert one of them with astype")
+    return next(d for d in SIGNED if d.itemsize > unsigned.itemsize and d.itemsize >= signed.itemsize)
 
 
 def resolve(type_: Type) -> Type:

@@ -18,6 +18,7 @@ import pytest
 
 import gtensor as gt
 from gtensor.codegen.cexpr import REDUCERS, Expr
+from gtensor.codegen.ctext import VARIABLES
 from gtensor.interp import run as evaluate
 from gtensor.prim import REGISTRY, Placement
 from gtensor.types import as_dtype, type_of
@@ -279,7 +280,6 @@ def test_places_describe_what_is_written(entry):
 
 def test_c_forms_are_c(tmp_path):
     """Each scalar expression, for each dtype of its samples, compiles without a warning against the headers."""
-    types = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "b1": "int"}
     lines = ['#include "gt_special.h"']
     for n, entry in enumerate(e for e in TABLE if e.prim.kind == "elementwise"):
         arrays = operands(entry)
@@ -287,8 +287,8 @@ def test_c_forms_are_c(tmp_path):
         args = [f"x{i}" for i in range(len(arrays))]
         result = entry.prim.type(*map(type_of, arrays), **entry.sample.params).dtype.tag
         text = Expr(entry.prim.c_for(entry.dtype), tuple(args), tag, result).text()
-        heads = [f"{types[as_dtype(a.dtype).tag]} {x}" for a, x in zip(arrays, args, strict=True)]
-        lines.append(f"{types[result]} f{n}({', '.join(heads)}) {{ return ({types[result]})({text}); }}")
+        heads = [f"{VARIABLES[as_dtype(a.dtype).tag]} {x}" for a, x in zip(arrays, args, strict=True)]
+        lines.append(f"{VARIABLES[result]} f{n}({', '.join(heads)}) {{ return ({VARIABLES[result]})({text}); }}")
     (tmp_path / "forms.c").write_text("\n".join(lines) + "\n")
     compiler = next(filter(shutil.which, ("cc", "gcc", "clang")))
     command = [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{TEMPLATES}", "-c", "forms.c"]

@@ -17,7 +17,7 @@ from ..ir import Atom, Lit
 from ..prim import Define, Input, Prim, Sample, public, register
 from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, broadcast, cast
-from ..types import DType, Type, as_dtype, bool_, promote
+from ..types import DTYPES, DType, Type, as_dtype, bool_, float64, promote
 from .records import Function, batch_elementwise, bool_type, common_shape, elementwise, same_type, uniform
 
 Array = np.ndarray[Any, Any]
@@ -309,8 +309,8 @@ register(
         vjp=lambda g, y, x, dtype, weak=False: (cast(g, x.type.dtype) if x.type.dtype.floating else None,), mask="keep",
         batch=batch_elementwise("cast"), c={"*": "gt_cast_{t}_{r}({0})"}, simplify=_simplify_cast, exact=True,
         samples=tuple(
-            Sample((uniform(),), {"dtype": as_dtype(d)}, grad=d == "float64", dtypes=ALL)
-            for d in ("float32", "float64", "int32", "int64", "uint8", "bool")
+            Sample((uniform(),), {"dtype": d}, grad=d == float64, dtypes=ALL)
+            for d in DTYPES
         ),
         doc="Conversion to another dtype.",
     )

@@ -115,7 +115,7 @@ _EQUAL = (Input(values=[[1.0, 2.0, 3.0]]), Input(values=[[1, -1, 1]], dtype=int6
 
 for _name, _reducer, _at, _vjp, _dtypes, _smooth, _doc in (
     ("set", "last", _put, _set_vjp, ("f", "i", "u", "b"), True, "An array with values set along an axis."),
-    ("mul", "prod", np.multiply.at, _mul_vjp, ("f", "i"), True, "An array multiplied by values along an axis."),
+    ("mul", "prod", np.multiply.at, _mul_vjp, ("f", "i", "u"), True, "An array multiplied by values along an axis."),
     ("max", "max", np.maximum.at, _extreme_vjp, ("f", "i", "u"), False, "The larger of an array and values."),
     ("min", "min", np.minimum.at, _extreme_vjp, ("f", "i", "u"), False, "The smaller of an array and values."),
 ):

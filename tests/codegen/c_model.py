@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from gtensor.codegen.emit import Source, emit
+from gtensor.codegen.library import DTYPES
 from gtensor.codegen.memory import Plan, nbytes
 from gtensor.codegen.program import Extent, Program, upper
 from gtensor.codegen.target import PORTABLE, Target
@@ -25,7 +26,7 @@ from gtensor.codegen.write import place
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "templates"
-NUMPY = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "u8": "uint8", "b1": "bool"}
+NUMPY = {tag: dtype.name for tag, dtype in DTYPES.items()}
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-ffp-contract=off")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -28,7 +28,7 @@ def calc(var, template, *args, dtype="f32", result=None):
 
 def values(*shape, dtype="f32"):
     drawn = RANDOM.standard_normal(shape) * 3
-    return (drawn > 0 if dtype == "b1" else np.abs(drawn) * 9 if dtype == "u8" else drawn).astype(NUMPY[dtype])
+    return (drawn > 0 if dtype == "b1" else np.abs(drawn) * 9 if dtype[0] == "u" else drawn).astype(NUMPY[dtype])
 
 
 def function(program, name):
@@ -306,7 +306,7 @@ def test_every_accumulator_of_every_dtype(op):
             np.testing.assert_allclose(found[f"z{n}"], FOLDS[op](x, **more), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("index", ["i32", "i64", "u8"])
+@pytest.mark.parametrize("index", ["i32", "i64", "u8", "i16"])
 @pytest.mark.parametrize("scratch", [None, "wide"])
 def test_scatter_add_into_a_copy(index, scratch):
     table, rows, idx = values(5, 3), values(6, 3), np.array([4, 0, 4, 4, 2, 0])
@@ -335,7 +335,10 @@ def gather(dtype="i64", low=0, high=5):
     return make(buffers, [phases("gather", (4, 3), (head, body)), later], dims=(), equations=("none", "x[i]"))
 
 
-@pytest.mark.parametrize("dtype, wrong", [("i64", -1), ("i64", 5), ("i64", 2**40), ("i32", -7), ("u8", 200)])
+@pytest.mark.parametrize(
+    "dtype, wrong",
+    [("i64", -1), ("i64", 5), ("i64", 2**40), ("i32", -7), ("u8", 200), ("i8", -100), ("u64", 2**63 - 1)],
+)
 def test_an_index_out_of_range_ends_the_step_and_is_told(dtype, wrong):
     x, idx = values(5, 3), np.array([4, 0, 1, 1])
     program = gather(dtype)
