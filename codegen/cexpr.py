@@ -17,15 +17,19 @@ _BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32
 INTEGERS = tuple(_BITS)
 """The tags of integers."""
 
+STORED = ("f16", "bf16")
+"""The tags of floats of 16 bits: a variable of theirs is a float, and no arithmetic is done in them."""
+
 DTYPES = {
     "f32": "float",
     "f64": "double",
+    **dict.fromkeys(STORED, "uint16_t"),
     **{tag: f"{'u' if tag[0] == 'u' else ''}int{bits}_t" for tag, bits in _BITS.items()},
     "b1": "uint8_t",
 }
-"""Tag -> the C type in memory. A b1 is a byte that holds 0 or 1."""
+"""Tag -> the C type in memory. A b1 is a byte that holds 0 or 1, a float of 16 bits is its bits."""
 
-SIZES = {"f32": 4, "f64": 8, **{tag: bits // 8 for tag, bits in _BITS.items()}, "b1": 1}
+SIZES = {"f32": 4, "f64": 8, **dict.fromkeys(STORED, 2), **{tag: bits // 8 for tag, bits in _BITS.items()}, "b1": 1}
 """Tag -> bytes of one element."""
 
 RANGES = {
@@ -74,14 +78,12 @@ class Reducer:
 
 _LIMITS = {tag: f"{'U' if tag[0] == 'u' else ''}INT{bits}_" for tag, bits in _BITS.items()}
 _LOWEST = {
-    "f32": "-INFINITY",
-    "f64": "-INFINITY",
+    **dict.fromkeys(("f32", "f64", *STORED), "-INFINITY"),
     **{tag: f"{name}MIN" for tag, name in _LIMITS.items() if tag[0] == "i"},
     "*": "0",
 }
 _HIGHEST = {
-    "f32": "INFINITY",
-    "f64": "INFINITY",
+    **dict.fromkeys(("f32", "f64", *STORED), "INFINITY"),
     **{tag: f"{name}MAX" for tag, name in _LIMITS.items()},
     "*": "1",
 }
@@ -107,6 +109,8 @@ def literal(value: float | int | bool, tag: str) -> str:
     """
     if tag == "b1":
         return str(int(bool(value)))
+    if tag in STORED:
+        return _float_literal(float(value), "f32")
     if tag in ("f32", "f64"):
         return _float_literal(float(value), tag)
     value = int(value)

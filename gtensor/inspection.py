@@ -15,7 +15,7 @@ from .errors import DTypeError, OptionError
 from .interchange import DEVICE, require_device
 from .prim import public
 from .tensor import as_tensor
-from .types import DEFAULT_FLOAT, DEFAULT_INT, DTYPES, DType, Type, as_dtype, promote, resolve
+from .types import DEFAULT_FLOAT, DEFAULT_INT, DTYPES, STORED, DType, Type, as_dtype, finfo_of, promote, resolve
 
 KINDS = {
     "bool": "b",
@@ -123,7 +123,7 @@ def finfo(type: Any, /) -> FloatInfo:
     dtype = resolve(_type(type)).dtype
     if not dtype.floating:
         raise DTypeError(f"finfo: {dtype} is no floating dtype", hint="use gt.iinfo")
-    info = np.finfo(dtype.dtype)
+    info = finfo_of(dtype)
     return FloatInfo(
         int(info.bits), float(info.eps), float(info.max), float(info.min), float(info.smallest_normal), dtype
     )
@@ -165,9 +165,9 @@ class NamespaceInfo:
         return [DEVICE]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes by name, or those of a kind (as for `isdtype`)."""
+        """The standard's dtypes by name, or those of a kind (as for `isdtype`); float16 and bfloat16 come on top."""
         require_device(device)
-        return {d.name: d for d in DTYPES if kind is None or isdtype(d, kind)}
+        return {d.name: d for d in DTYPES if d not in STORED and (kind is None or isdtype(d, kind))}
 
 
 def __array_namespace_info__() -> NamespaceInfo:

@@ -14,7 +14,8 @@ import pytest
 
 import gtensor as gt
 from gtensor.errors import DTypeError, IndexingError
-from gtensor.types import DTYPES, SIGNED, UNSIGNED, Type, promote
+from gtensor.types import DTYPES, SIGNED, STORED, UNSIGNED, Type, holds, promote
+from tests.codegen.test_half_h import rounded
 from tests.op_table import same_bits, special
 
 INTEGERS = (*SIGNED, *UNSIGNED)
@@ -46,7 +47,9 @@ def test_operands_meet_where_numpy_s_do(a, b):
                 meet(a, b)
         return
     found = gt.result_type(a, b)
-    if a.floating == b.floating:
+    if {a, b} == {*STORED}:
+        assert found == gt.float32
+    elif a.floating == b.floating:
         assert found.dtype == np.promote_types(a.dtype, b.dtype)
     else:  # the floating dtype wins, however wide the integers are
         assert found == (a if a.floating else b)
@@ -92,8 +95,6 @@ def converted(value, dtype):
     """What one number becomes: floats truncate, saturate and send NaN to 0; integers wrap; floats round."""
     if dtype is gt.bool_:
         return value != 0
-    if dtype.floating:
-        return np.asarray(value).astype(dtype.dtype)
     if isinstance(value, float):
         if math.isnan(value):
             return 0
@@ -117,17 +118,21 @@ def test_conversions_to_all_dtypes(source):
     values = difficult(source)
     found = both(lambda x: [x.astype(target) for target in DTYPES], values)
     for target, result in zip(DTYPES, found, strict=True):
+        numbers = values.astype(np.float32) if source.stored else values
         with np.errstate(all="ignore"):
-            wanted = np.array([converted(v, target) for v in values.tolist()], target.dtype)
-        if source.kind != "f" and target.floating:  # rounded once, from the integer itself
-            wanted = values.astype(target.dtype)
+            if target.stored:
+                wanted = rounded(numbers, target.tag)
+            elif target.floating:
+                wanted = numbers.astype(target.dtype)
+            else:
+                wanted = np.array([converted(v, target) for v in numbers.tolist()], target.dtype)
         assert same_bits(result, wanted), (target, values, result, wanted)
 
 
 @pytest.mark.parametrize("between", DTYPES, ids=str)
 def test_conversions_one_after_another_stay_what_they_are(between):
-    """No rewrite may skip the dtype between, where it wraps, saturates or rounds."""
-    values = [difficult(source) for source in DTYPES]
+    """Where the dtype between has every value of the first it is skipped, but not where it saturates."""
+    values = [difficult(source) for source in DTYPES if holds(between, source)]
     found = iter(both(lambda *xs: [x.astype(between).astype(last) for x in xs for last in DTYPES], *values))
     for x in values:
         held = gt.tensor(gt.astype(x, between).numpy())
@@ -246,8 +251,9 @@ def test_elements_are_moved_as_they_are(dtype):
     def moved(x, index):
         return [
             x.T, x.reshape(8, 3), x[1:, ::2], gt.flip(x), gt.concat([x, x[:1]]), gt.stack([x, x]),
-            gt.take(x, index, axis=0), gt.roll(x, 1, axis=1), gt.tile(x, (2, 1)), gt.where(x == x[0], x, x[::-1]), x.at[index].set(x[:3]),
-            gt.pad(x, 1), gt.broadcast_to(x[:, :1], (4, 5)), gt.take_along_axis(x, gt.argsort(x, axis=1), axis=1),
+            gt.take(x, index, axis=0), gt.roll(x, 1, axis=1), gt.tile(x, (2, 1)),
+            gt.where(x == x[0], x, x[::-1]), x.at[index].set(x[:3]), gt.pad(x, 1), gt.broadcast_to(x[:, :1], (4, 5)),
+            gt.take_along_axis(x, gt.argsort(x, axis=1), axis=1),
         ]  # fmt: skip
 
     found = both(moved, x, index)
@@ -285,8 +291,9 @@ def test_an_index_beyond_int64_is_out_of_range():
 def test_arrays_are_made_counted_and_handed_on(dtype):
     x = gt.asarray(np.resize(special(dtype), 5))
     assert x.dtype is dtype and str(x).endswith(f"dtype={dtype.name})")
-    assert same_bits(np.from_dlpack(x), x.numpy()) and same_bits(np.asarray(memoryview(x.numpy())), x.numpy())
-    assert gt.from_dlpack(x.numpy()).dtype is dtype
+    if dtype is not gt.bfloat16:  # which NumPy hands to nobody
+        assert same_bits(np.from_dlpack(x), x.numpy()) and same_bits(np.asarray(memoryview(x.numpy())), x.numpy())
+        assert gt.from_dlpack(x.numpy()).dtype is dtype
     assert gt.zeros(3, dtype).dtype is gt.ones_like(x).dtype is gt.empty_like(x).dtype is dtype
     if dtype is not gt.bool_:
         assert gt.arange(3, 9, 2, dtype=dtype).tolist() == [3, 5, 7]

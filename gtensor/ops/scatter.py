@@ -124,6 +124,7 @@ for _name, _reducer, _at, _vjp, _dtypes, _smooth, _doc in (
             f"scatter_{_name}", "scatter", scatter_type, _in_order(_at), vjp=_vjp,
             batch=batch_along(f"scatter_{_name}"), c={"*": _reducer},
             place=lambda x, index, v, axis: along_place(x, index, axis), exact=_name != "mul",
+            moves=_name == "set",
             samples=(
                 Sample((uniform(shape=(2, 3)), _INDEX, uniform(shape=(2, 3))), {"axis": 1}, dtypes=_dtypes),
                 Sample((uniform(shape=(3, 3)), _ROWS, uniform(shape=(2, 3))), {"axis": 0}),

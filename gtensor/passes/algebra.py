@@ -15,7 +15,7 @@ import numpy as np
 from .. import ir
 from ..ir import Atom, Graph, Lit
 from ..prim import REGISTRY
-from ..types import DTYPES, DType, bool_
+from ..types import DTYPES, bool_, holds
 from .logic import LOGIC
 from .rules import Rule, Site, apply_rules, with_bodies
 from .sink import below_views, literal_operands
@@ -165,12 +165,7 @@ def extreme_of_one(site: Site) -> Atom | None:
     return site.ins[0] if site.ins[0] is site.ins[1] else None
 
 
-def _holds(wide: DType, dtype: DType) -> bool:
-    """Whether a dtype has every value of another (NumPy lets float64 pass for int64, but it rounds)."""
-    return bool(np.can_cast(dtype.dtype, wide.dtype)) and (dtype.itemsize < 8 or dtype.floating == wide.floating)
-
-
-HOLDS = {dtype: frozenset(wide for wide in DTYPES if _holds(wide, dtype)) for dtype in DTYPES}
+HOLDS = {dtype: frozenset(wide for wide in DTYPES if holds(wide, dtype)) for dtype in DTYPES}
 """The dtypes that hold every value of a dtype."""
 
 
