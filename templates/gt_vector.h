@@ -225,7 +225,8 @@ GT_INLINE gt_v_b1 gt_load_part_b1(const uint8_t *p, int64_t rest)
         lane[l] = p[l];
     return gt_load_b1(lane);
 }
-GT_INLINE void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
+/* Apart, as gt_store_part_f32 is where it has no instruction. */
+GT_APART void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
 {
     for (int l = 0; l < GT_LANES && l < rest; l++)
         p[l] = (uint8_t)(m[l] & 1);
