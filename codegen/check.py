@@ -170,7 +170,7 @@ class _Step:
         """The terms and the epilogue of a product."""
         batch = tuple(f"b{axis}" for axis in range(len(gemm.batch)))
         self.counters = (*batch, "m", "n")
-        if gemm.dtype not in DTYPES or gemm.route not in ("tile", "blas"):
+        if gemm.dtype not in DTYPES or gemm.dtype in STORED or gemm.route not in ("tile", "blas"):
             raise self.fail(f"has the unknown dtype {gemm.dtype!r} or route {gemm.route!r}")
         self.loops((*gemm.batch, gemm.m, gemm.n))
         if not gemm.terms:

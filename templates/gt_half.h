@@ -194,7 +194,7 @@ GT_INLINE gt_v_f32 gt_cast_v_f32_v_bf16(gt_v_f32 a)
             lane[l] = p[l];                                                                                      \
         return gt_load_##tag(lane);                                                                              \
     }                                                                                                            \
-    GT_INLINE void gt_store_part_##tag(uint16_t *p, gt_v_f32 v, int64_t rest)                                    \
+    GT_APART void gt_store_part_##tag(uint16_t *p, gt_v_f32 v, int64_t rest)                                    \
     {                                                                                                            \
         uint16_t lane[GT_LANES];                                                                                 \
         gt_store_##tag(lane, v);                                                                                 \
