@@ -187,7 +187,7 @@ GT_INLINE gt_v_f32 gt_cast_v_f32_v_bf16(gt_v_f32 a)
     GT_INLINE gt_v_f32 gt_splat_##tag(float s) { return gt_splat_f32(s); }                                       \
     GT_INLINE gt_v_f32 gt_load_##tag(const uint16_t *p) { return gt_wide_##tag(*(const gt_any_u16 *)p); }        \
     GT_INLINE void gt_store_##tag(uint16_t *p, gt_v_f32 v) { *(gt_any_u16 *)p = gt_narrow_##tag(v); }            \
-    GT_INLINE gt_v_f32 gt_load_part_##tag(const uint16_t *p, int64_t rest)                                       \
+    GT_APART gt_v_f32 gt_load_part_##tag(const uint16_t *p, int64_t rest)                                       \
     {                                                                                                            \
         uint16_t lane[GT_LANES] = {0};                                                                           \
         for (int l = 0; l < GT_LANES && l < rest; l++)                                                           \
