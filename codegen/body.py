@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-from .cexpr import DTYPES, REDUCERS, SIZES, literal
+from .cexpr import DTYPES, RANGES, REDUCERS, SIZES, STORED, literal
 from .ctext import FLOATS, VARIABLES, WIDTH, Code, Names, affine, extent, size
 from .memory import Place
 from .nest import hint, reads
@@ -49,9 +49,6 @@ MOST_BESIDE = 4
 
 _ASSIGN = {"sum": "+=", "prod": "*="}
 _ASSIGN_BITS = {"any": "|=", "all": "&="}
-
-_RANGES = {"u8": (0, 256), "b1": (0, 2), "i32": (-(2**31), 2**31), "i64": (-(2**63), 2**63)}
-"""Integer tag -> lowest value and first value above: a test outside of it would be always true."""
 
 
 def fold(op: str, tag: str, so_far: str, value: str) -> str:
@@ -184,6 +181,19 @@ class Body:
         """The element as a C lvalue."""
         return f"{self.pointers[access.buffer]}[{self.place(access)}]"
 
+    def held(self, element: str, tag: str) -> str:
+        """The value of an element in memory."""
+        return f"gt_from_{self.told(tag)}({element})" if tag in STORED else element
+
+    def kept(self, value: str, tag: str) -> str:
+        """What is put into memory for a value."""
+        return f"gt_to_{self.told(tag)}({value})" if tag in STORED else value
+
+    def told(self, tag: str) -> str:
+        """The tag of a float of 16 bits, after its header is noted."""
+        self.libraries.add("gt_half")
+        return tag
+
     def address(self, access: Access) -> str:
         """The address of the element."""
         place = self.place(access)
@@ -247,7 +257,7 @@ class Body:
         """`const float x_ij = x[784 * i + j];`, unless it has been loaded before the loops."""
         if stmt.var in self._vars:
             return
-        ctype, source = VARIABLES[stmt.dtype], self.element(stmt.access)
+        ctype, source = VARIABLES[stmt.dtype], self.held(self.element(stmt.access), stmt.dtype)
         if self.lanes and stmt.access.strides[-1] == 1:
             ctype, source = f"gt_v_{stmt.dtype}", self.lanes.load(stmt.dtype, self.address(stmt.access))
             self.lanes.varying.add(stmt.var)
@@ -289,6 +299,8 @@ class Body:
 
     def _expression(self, stmt: Assign, wide: bool) -> str:
         expr = stmt.expr
+        if expr.t in STORED or expr.r in STORED:
+            self.libraries.add("gt_half")
         texts = [self.value(arg) for arg in expr.args]
         if wide and self.lanes:
             return _bare(self.lanes.expression(expr, texts, [self.tag(arg, expr.t) for arg in expr.args]))
@@ -296,9 +308,10 @@ class Body:
 
     def _storing(self, stmt: Store, text: str, wide: bool) -> str:
         """The statement that stores a value of that text; `wide` says that it is a vector."""
-        if not self.lanes:
-            return f"{self.element(stmt.access)} = {text};"
         tag = self.table[stmt.access.buffer].dtype
+        kept = self.kept(text, tag)
+        if not self.lanes:
+            return f"{self.element(stmt.access)} = {kept};"
         return self.lanes.store(tag, self.address(stmt.access), text if wide else f"gt_splat_{tag}({text})")
 
     def count(self, stmt: Counter) -> None:
@@ -321,8 +334,11 @@ class Body:
             place = self.place(stmt.access)
             self._accumulate_lanes(stmt, target if place == "0" else f"&{target}[{place}]", tag)
             return
-        so_far = target if local(self.step, stmt.access.buffer, self.table) else f"{target}[{self.place(stmt.access)}]"
         value = converted(self.value(stmt.value), self.tag(stmt.value, tag), tag)
+        if local(self.step, stmt.access.buffer, self.table):
+            so_far = target
+        else:
+            so_far, value = f"{target}[{self.place(stmt.access)}]", self.kept(value, tag)
         self.code.add(fold(stmt.op, tag, so_far, value), self.said(stmt.note))
 
     def _accumulate_lanes(self, stmt: Accumulate, address: str, tag: str) -> None:
@@ -344,7 +360,7 @@ class Body:
     def check(self, stmt: Check) -> None:
         """Leave the kernel when a value is out of range."""
         tag, name = self.tag(stmt.var, "i64"), self.value(stmt.var)
-        lowest, above = _RANGES[tag]
+        lowest, above = RANGES[tag]  # a test outside of it would be always true
         tests = [f"{name} < {extent(stmt.low)}"] if stmt.low > lowest else []
         tests += [f"{name} >= {extent(stmt.high)}"] if not isinstance(stmt.high, int) or stmt.high < above else []
         if tests:
@@ -366,7 +382,8 @@ class Body:
         if local(self.step, item.buffer, self.table):
             name = self.names.new(f"{item.buffer}_total")
             self.running[item.buffer] = (name, tag)
-            first = converted(f"{pointer}[0]", buffer.dtype, tag) if keep else neutral(item.op, tag)
+            held = self.held(f"{pointer}[0]", buffer.dtype)
+            first = converted(held, buffer.dtype, tag) if keep else neutral(item.op, tag)
             self.code.add(f"{VARIABLES[tag]} {name} = {first};")
             return
         room = self.room(item)
@@ -411,7 +428,7 @@ class Body:
             buffer, pointer = self.table[item.buffer], self.pointers[item.buffer]
             running, tag = self.running[item.buffer]
             if local(self.step, item.buffer, self.table):
-                self.code.add(f"{pointer}[0] = {converted(running, tag, buffer.dtype)};")
+                self.code.add(f"{pointer}[0] = {self.kept(converted(running, tag, buffer.dtype), buffer.dtype)};")
             elif item.buffer in self.roomy:
                 self.over(size(buffer.shape), f"{pointer}[@] = {running}[@];")
             elif item.scratch:

@@ -13,11 +13,30 @@ import re
 import struct
 from dataclasses import dataclass
 
-DTYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "b1": "uint8_t"}
-"""Tag -> the C type in memory. A b1 is a byte that holds 0 or 1."""
+_BITS = {"i8": 8, "i16": 16, "i32": 32, "i64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+INTEGERS = tuple(_BITS)
+"""The tags of integers."""
 
-SIZES = {"f32": 4, "f64": 8, "i32": 4, "i64": 8, "u8": 1, "b1": 1}
+STORED = ("f16", "bf16")
+"""The tags of floats of 16 bits: a variable of theirs is a float, and no arithmetic is done in them."""
+
+DTYPES = {
+    "f32": "float",
+    "f64": "double",
+    **dict.fromkeys(STORED, "uint16_t"),
+    **{tag: f"{'u' if tag[0] == 'u' else ''}int{bits}_t" for tag, bits in _BITS.items()},
+    "b1": "uint8_t",
+}
+"""Tag -> the C type in memory. A b1 is a byte that holds 0 or 1, a float of 16 bits is its bits."""
+
+SIZES = {"f32": 4, "f64": 8, **dict.fromkeys(STORED, 2), **{tag: bits // 8 for tag, bits in _BITS.items()}, "b1": 1}
 """Tag -> bytes of one element."""
+
+RANGES = {
+    **{tag: (0, 2**bits) if tag[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1)) for tag, bits in _BITS.items()},
+    "b1": (0, 2),
+}
+"""Tag of integers or truth values -> the lowest value, and the first above the highest."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +60,9 @@ class Expr:
 WRAP = "gt_wrap_{t}({0}, {1})"
 """An index in [-n, n), counted from the front: i + n where it is negative. `check` knows its range."""
 
+INDEX = "gt_index_{t}({0})"
+"""An integer of another dtype as an i64 that may index; of uint64 what is too large becomes the largest."""
+
 
 @dataclass(frozen=True)
 class Reducer:
@@ -54,8 +76,17 @@ class Reducer:
         return self.start.get(tag, self.start["*"])
 
 
-_LOWEST = {"f32": "-INFINITY", "f64": "-INFINITY", "i32": "INT32_MIN", "i64": "INT64_MIN", "*": "0"}
-_HIGHEST = {"f32": "INFINITY", "f64": "INFINITY", "i32": "INT32_MAX", "i64": "INT64_MAX", "u8": "UINT8_MAX", "*": "1"}
+_LIMITS = {tag: f"{'U' if tag[0] == 'u' else ''}INT{bits}_" for tag, bits in _BITS.items()}
+_LOWEST = {
+    **dict.fromkeys(("f32", "f64", *STORED), "-INFINITY"),
+    **{tag: f"{name}MIN" for tag, name in _LIMITS.items() if tag[0] == "i"},
+    "*": "0",
+}
+_HIGHEST = {
+    **dict.fromkeys(("f32", "f64", *STORED), "INFINITY"),
+    **{tag: f"{name}MAX" for tag, name in _LIMITS.items()},
+    "*": "1",
+}
 
 REDUCERS = {
     "sum": Reducer("gt_add_{t}({0}, {1})", {"*": "0"}),
@@ -78,12 +109,24 @@ def literal(value: float | int | bool, tag: str) -> str:
     """
     if tag == "b1":
         return str(int(bool(value)))
+    if tag in STORED:
+        return _float_literal(float(value), "f32")
     if tag in ("f32", "f64"):
         return _float_literal(float(value), tag)
     value = int(value)
-    if tag == "i64":
-        return "INT64_MIN" if value == -(2**63) else f"INT64_C({value})"
-    return "INT32_MIN" if tag == "i32" and value == -(2**31) else str(value)
+    if tag in _WIDE_LITERALS:
+        lowest, wide = _WIDE_LITERALS[tag]
+        return lowest if lowest and value == RANGES[tag][0] else wide.format(value)
+    return str(value)
+
+
+_WIDE_LITERALS = {
+    "i32": ("INT32_MIN", "{}"),
+    "i64": ("INT64_MIN", "INT64_C({})"),
+    "u32": ("", "UINT32_C({})"),
+    "u64": ("", "UINT64_C({})"),
+}
+"""Tag -> how the lowest value reads, which no C literal has, and how the others do."""
 
 
 def _float_literal(value: float, tag: str) -> str:

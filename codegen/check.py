@@ -23,7 +23,7 @@ from math import prod
 
 from .access import KINDS, Bounds, Use, apart, inside, once, same_element, touches, whole, within_row
 from .boundary import check_boundary, wrong_extent
-from .cexpr import DTYPES, REDUCERS, SIZES, WRAP, Expr, identifier
+from .cexpr import DTYPES, INTEGERS, REDUCERS, SIZES, STORED, WRAP, Expr, identifier
 from .errors import ProgramError
 from .program import (
     Access,
@@ -53,16 +53,18 @@ from .program import (
 from .show import show_shape, show_statement
 from .trips import Known, enter, guard, leave
 
-_INTEGERS = ("i32", "i64", "u8")
 _POSITIONS = ("argmax", "argmin")
 _WHOLE = r"-?\d+"
 _REAL = r"-?\d+(\.\d+)?(e[+-]?\d+)?"
 _LITERALS = {
     "f32": re.compile(rf"{_WHOLE}|{_REAL}f|-?INFINITY|NAN"),
+    **dict.fromkeys(STORED, re.compile(rf"{_WHOLE}|{_REAL}f|-?INFINITY|NAN")),
     "f64": re.compile(rf"{_REAL}|-?(\(double\))?INFINITY|(\(double\))?NAN"),
-    "i32": re.compile(rf"{_WHOLE}|INT32_M(IN|AX)"),
+    **{tag: re.compile(rf"{_WHOLE}|{DTYPES[tag][:-2].upper()}_M(IN|AX)") for tag in ("i8", "i16", "i32")},
+    **{tag: re.compile(rf"\d+|{DTYPES[tag][:-2].upper()}_MAX") for tag in ("u8", "u16")},
     "i64": re.compile(rf"{_WHOLE}|INT64_C\({_WHOLE}\)|INT64_M(IN|AX)"),
-    "u8": re.compile(r"\d+|UINT8_MAX"),
+    "u32": re.compile(r"\d+|UINT32_C\(\d+\)|UINT32_MAX"),
+    "u64": re.compile(r"\d+|UINT64_C\(\d+\)|UINT64_MAX"),
     "b1": re.compile("[01]"),
 }
 """The literals of each dtype, as `cexpr.literal` and the reducers write them."""
@@ -168,7 +170,7 @@ class _Step:
         """The terms and the epilogue of a product."""
         batch = tuple(f"b{axis}" for axis in range(len(gemm.batch)))
         self.counters = (*batch, "m", "n")
-        if gemm.dtype not in DTYPES or gemm.route not in ("tile", "blas"):
+        if gemm.dtype not in DTYPES or gemm.dtype in STORED or gemm.route not in ("tile", "blas"):
             raise self.fail(f"has the unknown dtype {gemm.dtype!r} or route {gemm.route!r}")
         self.loops((*gemm.batch, gemm.m, gemm.n))
         if not gemm.terms:
@@ -319,7 +321,7 @@ class _Step:
         """The range of a variable that indexes."""
         if var not in self.scope:
             raise self.fail(f"{var!r} is not a variable in scope")
-        if self.scope[var].dtype not in _INTEGERS:
+        if self.scope[var].dtype not in INTEGERS:
             raise self.fail(f"the index {var!r} is {self.scope[var].dtype}, not an integer")
         bounds = self.scope[var].bounds
         if bounds is None:
@@ -357,7 +359,7 @@ class _Step:
         for arg in expr.args:
             if arg in self.scope:
                 # Conditions and exponents have a dtype of their own; a float that is not `t` would be converted.
-                if self.scope[arg].dtype != expr.t and self.scope[arg].dtype in ("f32", "f64"):
+                if self.scope[arg].dtype != expr.t and self.scope[arg].dtype in ("f32", "f64", *STORED):
                     raise self.fail(f"{arg!r} is {self.scope[arg].dtype}, not {expr.t}")
             elif not any(pattern.fullmatch(arg) for pattern in _LITERALS.values()):
                 raise self.fail(f"{arg!r} is neither a variable in scope nor a literal")
@@ -393,6 +395,8 @@ class _Step:
         if position and stmt.dtype != "i64":
             raise self.fail(f"a position is i64, not {stmt.dtype}")
         found = self.scope.get(stmt.value)
+        if (found.dtype if found else stmt.dtype) in STORED:
+            raise self.fail("folds floats of 16 bits, which are only stored")
         self.value(stmt.value, found.dtype if position and found else stmt.dtype)
         # Over an empty row the position is 0, which is no element, so only a constant length gives a range.
         known = position and isinstance(length, int) and length > 0
@@ -406,7 +410,7 @@ class _Step:
 
     def range_check(self, stmt: Check) -> None:
         value = self.scope.get(stmt.var)
-        if value is None or value.dtype not in _INTEGERS:
+        if value is None or value.dtype not in INTEGERS:
             raise self.fail(f"{stmt.var!r} is not an integer variable in scope")
         if wrong := wrong_extent(stmt.high, self.state.program.dims, None if isinstance(stmt.high, int) else 1):
             raise self.fail(wrong)
@@ -439,6 +443,8 @@ class _Step:
         for name, declared in self.accumulators.items():
             if declared.op not in REDUCERS or declared.op in _POSITIONS or declared.start not in ("identity", "keep"):
                 raise self.fail(f"the accumulator of {name!r} cannot be {declared.op!r} from {declared.start!r}")
+            if table[name].dtype in STORED and declared.op != "last":
+                raise self.fail(f"the accumulator {name!r} folds floats of 16 bits, which are only stored")
             if name not in self.sums:
                 raise self.fail(f"the accumulator {name!r} is not used")
             if name in self.reads or name in self.stores:

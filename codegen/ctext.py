@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from .cexpr import DTYPES, identifier
+from .cexpr import DTYPES, STORED, identifier
 from .program import Dim, Extent
 
 FLOATS = ("f32", "f64")
 """The tags of floats."""
 
-VARIABLES = {**DTYPES, "b1": "int"}
-"""Tag -> the C type of a variable. A b1 is an int that holds 0 or 1."""
+VARIABLES = {**DTYPES, "b1": "int", **dict.fromkeys(STORED, "float")}
+"""Tag -> the C type of a variable. A b1 is an int that holds 0 or 1, a float of 16 bits a float of that value."""
 
 WIDTH = 118
 """Columns of generated C: longer comments go to a line of their own, longer calls are broken."""

@@ -12,12 +12,12 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from .cexpr import DTYPES, identifier
+from .cexpr import DTYPES, STORED, identifier
 from .ctext import LIBRARY, Code, Names, block_comment, call, comment, extent, size, string, wrapped
 from .describe import description, shape_text
 from .functions import COUNT, Call, Function, kernel_functions
 from .memory import Place, Plan
-from .program import Dim, Guard, Repeat, Step, home
+from .program import Buffer, Dim, Guard, Repeat, Step, home
 from .signature import Param
 from .target import Target
 from .tiles import families
@@ -119,7 +119,7 @@ def emit(plan: Plan, target: Target, timed: bool = False, flushing: bool = False
         "alone": alone,
         "flushing": flushing,
         "timed": [string(item.function.name) for item in _calls(items)] if timed else [],
-        **_prelude(groups[0] if alone else [], target),
+        **_prelude(groups[0] if alone else [], target, program.buffer(program.loss) if program.loss else None),
         **told,
     }
     render = _renderer()
@@ -341,7 +341,8 @@ class _Entry:
         name = self.plan.program.loss
         if name is not None:
             self._fetch({name} - set(self._pointers), set())
-            self.code.add(f"args->loss = {self._pointers[name]}[0];")
+            tag, value = self.plan.program.buffer(name).dtype, f"{self._pointers[name]}[0]"
+            self.code.add(f"args->loss = {f'gt_from_{tag}({value})' if tag in STORED else value};")
 
     def _dims(self, dims: Sequence[Dim]) -> None:
         for dim in dims:
@@ -384,8 +385,8 @@ def _named(params: Iterable[Param]) -> tuple[set[str], set[str]]:
 # ---- text -------------------------------------------------------------------------------------------------
 
 
-def _prelude(functions: Sequence[Function], target: Target) -> dict[str, Any]:
-    """What stands before the kernels of a unit."""
+def _prelude(functions: Sequence[Function], target: Target, loss: Buffer | None = None) -> dict[str, Any]:
+    """What stands before the kernels of a unit, and before the call that tells the loss."""
     tiles, choices, rests = (
         {item for function in functions for item in getattr(function.body, kind)}
         for kind in ("tiles", "choices", "rests")
@@ -393,6 +394,8 @@ def _prelude(functions: Sequence[Function], target: Target) -> dict[str, Any]:
     wide = any(tile.lanes > 1 for tile in tiles) or any(function.body.wide for function in functions)
     special = any("gt_sf_" in function.text for function in functions)
     libraries = {name for function in functions for name in function.body.libraries}
+    if loss is not None and loss.dtype in STORED:
+        libraries.add("gt_half")
     return {
         "vector_bytes": target.width if wide else 0,
         "tiles": families(tiles, choices, rests),

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .cexpr import SIZES
+from .cexpr import INTEGERS, SIZES
 from .errors import CodegenError
 from .extent import Dim, Extent
 from .trampoline import FFI, Arrays, Bridge, Guard, Stepper, Wrapper
@@ -36,19 +36,30 @@ STEPPER_ARRAYS, STEPPER_RANK, STEPPER_DIMS = 128, 8, 8
 IDLE_CALLS = 16
 """How many calls (with their workspaces) a library keeps for the next that need one."""
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "f32": np.dtype(np.float32),
-    "f64": np.dtype(np.float64),
-    "i32": np.dtype(np.int32),
-    "i64": np.dtype(np.int64),
-    "u8": np.dtype(np.uint8),
+_DTYPES: dict[str, np.dtype[Any]] = {
+    **{tag: np.dtype(f"f{SIZES[tag]}") for tag in ("f16", "f32", "f64")},
+    **{tag: np.dtype(f"{tag[0]}{SIZES[tag]}") for tag in INTEGERS},
     "b1": np.dtype(np.bool_),
 }
-"""Tag -> NumPy's dtype."""
 
 
 class LibraryError(CodegenError):
     """A file is no compiled model of this version, or was called in a way its description forbids."""
+
+
+def dtype_of(tag: str) -> np.dtype[Any]:
+    """NumPy's dtype of a tag; raises LibraryError for bf16 where ml_dtypes, which has it, is not installed.
+
+    >>> dtype_of("f16"), dtype_of("u8")
+    (dtype('float16'), dtype('uint8'))
+    """
+    if tag not in _DTYPES:
+        try:
+            import ml_dtypes
+        except ImportError:
+            raise LibraryError(f"the model has arrays of {tag}: pip install ml_dtypes") from None
+        _DTYPES[tag] = np.dtype(ml_dtypes.bfloat16)
+    return _DTYPES[tag]
 
 
 def aligned_empty(nbytes: int) -> np.ndarray:
@@ -260,8 +271,8 @@ class Call:
             return otherwise
         kinds = numbers or [""] * len(inputs)
         arrays = Arrays(
-            tuple((s, DTYPES[x.dtype], _told(x.shape), n) for s, x, n in zip(slots, inputs, kinds, strict=True)),
-            tuple((slot, DTYPES[leaf.dtype], _told(leaf.shape)) for slot, leaf in enumerate(outputs)),
+            tuple((s, dtype_of(x.dtype), _told(x.shape), n) for s, x, n in zip(slots, inputs, kinds, strict=True)),
+            tuple((slot, dtype_of(leaf.dtype), _told(leaf.shape)) for slot, leaf in enumerate(outputs)),
             wrapper,
             model.state_bytes,
             len(model.dims),
@@ -438,7 +449,7 @@ class Library:
         """The leaves of a state block, as arrays that share its memory and keep it alive."""
         bounds = [dim.bound for dim in self.model.dims]
         return tuple(
-            block[leaf.offset : leaf.offset + leaf.bytes].view(DTYPES[leaf.dtype]).reshape(leaf.shape_at(bounds))
+            block[leaf.offset : leaf.offset + leaf.bytes].view(dtype_of(leaf.dtype)).reshape(leaf.shape_at(bounds))
             for leaf in self.model.state
         )
 
@@ -472,7 +483,7 @@ class Library:
             given = outputs or {}
             results = []
             for slot, leaf in enumerate(model.outputs):
-                array = given[slot] if slot in given else np.empty(leaf.shape_at(values), DTYPES[leaf.dtype])
+                array = given[slot] if slot in given else np.empty(leaf.shape_at(values), dtype_of(leaf.dtype))
                 bound.set_output(slot, _fitting(leaf, array, values))
                 results.append(array)
             if state is not None:
@@ -493,7 +504,7 @@ class Library:
 
 
 def _fitting(leaf: Leaf, array: np.ndarray, dims: Sequence[int]) -> np.ndarray:
-    dtype, shape = DTYPES[leaf.dtype], leaf.shape_at(dims)
+    dtype, shape = dtype_of(leaf.dtype), leaf.shape_at(dims)
     if array.dtype != dtype or array.shape != shape:
         raise LibraryError(f"{leaf.name} must be {dtype.name}{list(shape)}, not {array.dtype.name}{list(array.shape)}")
     return array

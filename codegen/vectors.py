@@ -11,14 +11,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
-from .cexpr import REDUCERS, Expr
+from .cexpr import REDUCERS, STORED, Expr
 from .memory import Place
 from .program import Access, Accumulate, Assign, Buffer, Check, Counter, Extent, Load, Reduce, Stmt, Store, upper
 from .target import Target
 
-LANES = ("f32", "i32", "b1")
+LANES = ("f32", "i32", "b1", *STORED)
 """Dtypes with a vector type of GT_LANES elements."""
 
 FEWEST = 4
@@ -47,10 +48,10 @@ _FUNCTIONS = {
     "i32": """abs add floor_divide max min mul neg not pow remainder shift_left shift_right sign square sub
         where""",
     "b1": "not where",
+    **dict.fromkeys(STORED, "where"),
 }
 FUNCTIONS = {f"gt_{name}_{tag}" for tag, names in _FUNCTIONS.items() for name in names.split()} | {
-    f"gt_cast_{source}_{target}"
-    for source, target in [("i32", "f32"), ("b1", "f32"), ("b1", "i32"), ("f32", "b1"), ("i32", "b1"), ("f32", "i32")]
+    f"gt_cast_{source}_{target}" for source, target in permutations(LANES, 2)
 }
 """Functions of one element that have a vector form, whose name has v_ before each tag."""
 
@@ -152,7 +153,7 @@ def _assign(q: Question, stmt: Assign) -> bool:
     q.tags[stmt.var] = stmt.dtype
     if any(arg in q.counts for arg in expr.args):
         q.varying.add(stmt.var)
-        return expr.template == COUNT and expr.r in ("i32", "f32")
+        return expr.template == COUNT and expr.r in ("i32", "f32", *STORED)
     if not any(arg in q.varying for arg in expr.args):
         return True
     q.varying.add(stmt.var)

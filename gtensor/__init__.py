@@ -178,7 +178,7 @@ from .ops.transcendental import (
 from .ops.updates import dynamic_index_in_dim, dynamic_slice, dynamic_update_slice
 from .tensor import Tensor
 from .trace import spec, trace
-from .types import bool_, float32, float64, int32, int64, uint8
+from .types import bfloat16, bool_, float16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64
 
 __version__ = "0.1.0"
 __array_api_version__ = "2024.12"
@@ -246,6 +246,7 @@ __all__ = [
     "atan2",
     "atanh",
     "betaln",
+    "bfloat16",
     "bitwise_and",
     "bitwise_invert",
     "bitwise_left_shift",
@@ -305,6 +306,7 @@ __all__ = [
     "eye",
     "flatten",
     "flip",
+    "float16",
     "float32",
     "float64",
     "floor",
@@ -334,6 +336,8 @@ __all__ = [
     "imag",
     "index_add",
     "inf",
+    "int8",
+    "int16",
     "int32",
     "int64",
     "isfinite",
@@ -449,6 +453,9 @@ __all__ = [
     "transpose",
     "trunc",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
     "unstack",
     "value_and_grad",
     "var",

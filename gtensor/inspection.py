@@ -15,7 +15,7 @@ from .errors import DTypeError, OptionError
 from .interchange import DEVICE, require_device
 from .prim import public
 from .tensor import as_tensor
-from .types import DEFAULT_FLOAT, DEFAULT_INT, DTYPES, DType, Type, as_dtype, promote, resolve
+from .types import DEFAULT_FLOAT, DEFAULT_INT, DTYPES, STORED, DType, Type, as_dtype, finfo_of, promote, resolve
 
 KINDS = {
     "bool": "b",
@@ -65,7 +65,7 @@ def _type(x: Any) -> Type:
 def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype in which arrays, dtypes and Python numbers meet, as in an operation on them.
 
-    Raises DTypeError where nothing is given.
+    Raises DTypeError where nothing is given, and for uint64 with a signed integer.
 
     >>> import gtensor as gt
     >>> gt.result_type(gt.int32, gt.ones(2)), gt.result_type(gt.uint8, 1)
@@ -85,7 +85,10 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     (True, False)
     """
     target = as_dtype(to)
-    return promote([Type((), resolve(_type(from_)).dtype), Type((), target)])[0] == target
+    try:
+        return promote([Type((), resolve(_type(from_)).dtype), Type((), target)])[0] == target
+    except DTypeError:
+        return False
 
 
 @public
@@ -120,7 +123,7 @@ def finfo(type: Any, /) -> FloatInfo:
     dtype = resolve(_type(type)).dtype
     if not dtype.floating:
         raise DTypeError(f"finfo: {dtype} is no floating dtype", hint="use gt.iinfo")
-    info = np.finfo(dtype.dtype)
+    info = finfo_of(dtype)
     return FloatInfo(
         int(info.bits), float(info.eps), float(info.max), float(info.min), float(info.smallest_normal), dtype
     )
@@ -162,9 +165,9 @@ class NamespaceInfo:
         return [DEVICE]
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes by name, or those of a kind (as for `isdtype`)."""
+        """The standard's dtypes by name, or those of a kind (as for `isdtype`); float16 and bfloat16 come on top."""
         require_device(device)
-        return {d.name: d for d in DTYPES if kind is None or isdtype(d, kind)}
+        return {d.name: d for d in DTYPES if d not in STORED and (kind is None or isdtype(d, kind))}
 
 
 def __array_namespace_info__() -> NamespaceInfo:

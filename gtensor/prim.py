@@ -7,6 +7,7 @@ an operation by name for its meaning, so that adding one touches one place.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
@@ -152,6 +153,10 @@ class Calling:
     fails: str = ""
 
 
+_MOVING = frozenset({"view", "gather", "assemble", "source", "effect", "loop"})
+"""Kinds of operations that put elements elsewhere as they are, or leave it to their bodies to compute."""
+
+
 @dataclass(frozen=True, eq=False)
 class Prim:
     """One operation.
@@ -174,6 +179,8 @@ class Prim:
         strides in the result of an overlap's operand, the counted axis of a source, the Bounds of an index check,
         the Walk of an operation along lines, the Calling of a routine.
     simplify(ins, define, **params) -> an operand that the result is bit-equal to, or None.
+    moves: elements are converted or moved, not computed with, though the kind does not say so; or each dtype has
+        its own answer.
     exact: compiled results are bit-equal to the evaluator's.
     ulps: how many units in the last place compiled float64 results may be from the evaluator's where both round
         (float32: 2).
@@ -196,10 +203,16 @@ class Prim:
     ulps: int = 4
     samples: tuple[Sample, ...] = ()
     flops: float = 1.0
+    moves: bool = False
     doc: str = ""
 
     def __repr__(self) -> str:
         return f"Prim({self.name})"
+
+    @functools.cached_property
+    def takes_stored(self) -> bool:
+        """Whether it takes floats of 16 bits as they are; all others take them as float32, and round their result."""
+        return self.moves or self.kind in _MOVING
 
     def c_for(self, dtype: DType) -> str | None:
         """The C form for operands of that dtype."""

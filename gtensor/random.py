@@ -9,8 +9,11 @@ bit-equal eager and compiled; the others agree to what each states, and with JAX
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ParamSpec
 
 import numpy as np
 
@@ -30,9 +33,11 @@ from .types import (
     DType,
     Shape,
     as_dtype,
+    bfloat16,
     bool_,
     broadcast_shapes,
     extent_bound,
+    float16,
     float32,
     float64,
     int32,
@@ -42,6 +47,8 @@ from .types import (
     shape_size,
     show_shapes,
 )
+
+P = ParamSpec("P")
 
 WORD = 2**32
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -201,15 +208,37 @@ def _float(dtype: Any, what: str) -> DType:
     """The dtype, which must be floating."""
     target = as_dtype(dtype)
     if not target.floating:
-        raise DTypeError(f"{what}: the dtype must be float32 or float64, not {target}")
+        raise DTypeError(f"{what}: the dtype must be a floating one, not {target}")
     return target
+
+
+def _drawn_wide(draw: Callable[P, Tensor]) -> Callable[P, Tensor]:
+    """The same numbers as float32 for a dtype of 16 bits, each rounded to it."""
+    signature = inspect.signature(draw)
+
+    @functools.wraps(draw)
+    def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
+        given = signature.bind(*args, **kwargs)
+        target = as_dtype(given.arguments.get("dtype", float32))
+        if not target.stored:
+            return draw(*args, **kwargs)
+        given.arguments["dtype"] = float32
+        return cast(draw(*given.args, **given.kwargs), target)
+
+    return call
 
 
 # ---- from bits alone -------------------------------------------------------------------------------------
 
 
+_DIGITS = {float32: 23, float16: 10, bfloat16: 7}
+"""Bits behind the point of a uniform number, so that none becomes 1."""
+
+
 def uniform(key: Any, shape: Any = (), dtype: Any = float32, minval: Any = 0.0, maxval: Any = 1.0) -> Tensor:
-    """Uniform numbers in [minval, maxval), exact multiples of 2**-23 (float64: 2**-52) of the width above minval.
+    """Uniform numbers in [minval, maxval), exact multiples of 2**-23 of the width above minval.
+
+    float64: of 2**-52, float16: 2**-10, bfloat16: 2**-7.
 
     minval, maxval: numbers or arrays that broadcast to shape, and have gradients. With bounds other than 0 and 1 a
     product and a sum are rounded, which may give maxval. Raises OptionError for numbers that are no interval,
@@ -221,8 +250,9 @@ def uniform(key: Any, shape: Any = (), dtype: Any = float32, minval: Any = 0.0, 
     """
     target, extents = _float(dtype, "uniform"), as_shape(shape)
     high, low = _words(key, extents, "uniform")
-    if target == float32:
-        numbers = cast(((high ^ low) >> 9) & (2**23 - 1), float32) * 2.0**-23
+    if target in _DIGITS:
+        digits = _DIGITS[target]
+        numbers = cast(cast(((high ^ low) >> 32 - digits) & (2**digits - 1), float32) * 2.0**-digits, target)
     else:
         upper, lower = (high >> 6) & (2**26 - 1), ((high & 63) << 20) | ((low >> 12) & (2**20 - 1))
         numbers = cast(upper, float64) * 2.0**-26 + cast(lower, float64) * 2.0**-52
@@ -411,6 +441,7 @@ def _minus_log(upper: Tensor, part: Tensor) -> Tensor:
     return -where(upper, log1p(-part), log(part))
 
 
+@_drawn_wide
 def normal(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     """Standard normal numbers, by the quantile function of uniform ones of 32 (float64: 64) bits.
 
@@ -428,6 +459,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     return where(upper, size, -size)
 
 
+@_drawn_wide
 def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
     """Standard normal numbers between two bounds, which may be infinite.
 
@@ -459,6 +491,7 @@ def truncated_normal(key: Any, lower: Any, upper: Any, shape: Any = None, dtype:
     return maximum(minimum(where(below < beyond, -size, size), last), first)
 
 
+@_drawn_wide
 def exponential(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     """Exponential numbers with mean 1, accurate next to 0 and up to 22.8 (float64: 45).
 
@@ -472,6 +505,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     return _minus_log(~upper, part)
 
 
+@_drawn_wide
 def gumbel(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     """Gumbel numbers, between -3.2 and 22.9 (float64: -3.9 and 45.1): -log of exponential ones.
 
@@ -485,6 +519,7 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     return -log(_minus_log(upper, part))
 
 
+@_drawn_wide
 def laplace(key: Any, shape: Any = (), dtype: Any = float32) -> Tensor:
     """Laplace numbers with scale 1: exponential ones with either sign.
 

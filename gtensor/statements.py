@@ -251,25 +251,31 @@ def _view(k: Statements, eqn: Eqn) -> None:
     k.per_row[eqn.out] = k.per_row[x]
 
 
+_COUNTED = ("i32", "i64")
+"""Dtypes in which places are counted."""
+
+
 def _index(k: Statements, atom: Atom, size: int | Dim, axes: Sequence[int], node: int, phase: int) -> str:
     """The variable of an index, counted from the front; per row where it does not move along it, and there is one.
 
     Of a run-time axis it is counted from the front already.
-    It is checked in the first phase, before anything is written, and again where a later phase uses it.
+    It is checked in the first phase, before anything is written, and again where a later phase uses it. Places
+    counted from the end may not fit a small dtype, so these become int64.
     """
     location, memory = k.f.locate(atom), k.f.memory
     moving = {axis: memory.extent(s) for axis, s in zip(axes, location.strides, strict=True)}
     strides = positions(moving, len(k.kernel.space))
     per_row = strides[-1] == 0 and k.group.kind == "row" and k.kernel.space[-1] != 0
-    tag = atom.type.dtype.tag
+    own = atom.type.dtype.tag
+    tag = own if own in _COUNTED else "i64"
 
     at, checked = 0, ""
     for at in sorted({0, 0 if per_row else phase}):
         raw = k.kernel.read(location.base, strides, location.offset, atom.type, per_row, at)
         checked = k.indices.get(("check", raw, size, at), "")
         if not checked:
-            same = cexpr.Expr("{0}", (raw,), tag, tag)
-            checked = raw if "'" in raw else k.kernel.assign("index", tag, same, per_row, at)
+            counted = cexpr.Expr("{0}" if tag == own else cexpr.INDEX, (raw,), own, tag)
+            checked = raw if "'" in raw and tag == own else k.kernel.assign("index", tag, counted, per_row, at)
             low = -size if isinstance(size, int) else 0
             k.kernel.add(p.Check(checked, low, memory.extent(size), node), per_row, at)
             k.indices["check", raw, size, at] = checked

@@ -28,14 +28,18 @@ from .types import (
     Dim,
     DType,
     Type,
+    bfloat16,
     bool_,
     broadcast_shapes,
+    float32,
     float64,
     int64,
+    known,
     promote,
     resolve,
     show_shapes,
     type_of,
+    uint64,
 )
 
 Array = np.ndarray[Any, Any]
@@ -175,12 +179,13 @@ class Tensor(TensorMethods, Interchange):
         data = self.numpy()
         if data.size != 1:
             raise ShapeError(f"item() needs one element, not {data.size}")
-        value: float | int | bool = data.item()
+        value: float | int | bool = (data.astype(np.float32) if self.dtype.stored else data).item()
         return value
 
     def tolist(self) -> Any:
         """The data as nested lists."""
-        return self.numpy().tolist()
+        data = self.numpy()
+        return (data.astype(np.float32) if self.dtype.stored else data).tolist()
 
     def __bool__(self) -> bool:
         if self.data is None:
@@ -233,7 +238,8 @@ class Tensor(TensorMethods, Interchange):
             return f"Tensor({resolve(self.type)}, traced)"
         if self.donated:
             return f"Tensor({self.type}, donated)"
-        body = np.array2string(self.data, separator=", ", prefix="Tensor(")
+        data = self.data.astype(np.float32) if self.dtype == bfloat16 else self.data  # which NumPy cannot print
+        body = np.array2string(data, separator=", ", prefix="Tensor(")
         grad = ", requires_grad=True" if self.requires_grad else ""
         return f"Tensor({body}, dtype={self.dtype}{grad})"
 
@@ -341,9 +347,9 @@ def as_tensor(value: Any) -> Tensor:
     if isinstance(value, bool):
         return _literal(value, Type((), bool_))
     if isinstance(value, int):
-        if not -(2**63) <= value < 2**63:
-            raise DTypeError(f"{value} does not fit int64")
-        return _literal(value, Type((), int64, weak=True))
+        if not -(2**63) <= value < 2**64:
+            raise DTypeError(f"{value} does not fit int64 or uint64")
+        return _literal(value, Type((), int64 if value < 2**63 else uint64, weak=True))
     if isinstance(value, float):
         return _literal(value, Type((), float64, weak=True))
     if isinstance(value, np.ndarray):
@@ -380,7 +386,7 @@ def from_data(value: Any, dtype: DType | None = None) -> Array:
         ) from None
     except TypeError as error:
         raise DTypeError(f"cannot make a tensor of {type(value).__name__}: {error}") from None
-    if array.dtype.kind in "OSUMmcV":
+    if array.dtype.kind in "OSUMmcV" and known(array.dtype) is None:
         raise DTypeError(f"cannot make a tensor of {type(value).__name__} ({array.dtype})")
     if dtype is not None or any(hasattr(leaf, "dtype") for leaf in _leaves(value)):
         return array
@@ -414,6 +420,12 @@ def apply(name: str, *operands: Any, **params: Any) -> Tensor:
 
 def bind(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hint: str = "") -> Tensor:
     """Bind a primitive to tensors that already fit: into the trace in force, else evaluated at once."""
+    if not prim.takes_stored:
+        narrow = _stored(tensors)
+        if narrow is not None:
+            wide = [cast(t, float32) if t.type.dtype.stored else t for t in tensors]
+            out = bind(prim, wide, params, hint)
+            return cast(out, narrow) if out.type.dtype == float32 else out
     scope = STATE.scope
     try:
         if scope is not None:
@@ -424,6 +436,18 @@ def bind(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hint:
     except GTensorError as error:
         _explain(error, prim, tensors)
         raise
+
+
+def _stored(tensors: Sequence[Tensor]) -> DType | None:
+    """The dtype of 16 bits that operands have and their result is rounded to, if they are floats of no other."""
+    found: DType | None = None
+    for t in tensors:
+        dtype = t.type.dtype
+        if dtype.floating:
+            if not dtype.stored:
+                return None
+            found = dtype if found is None or found == dtype else float32
+    return found
 
 
 def bind_all(

@@ -8,6 +8,7 @@ raises an `errors.ShapeError` or `errors.DTypeError` without a source, which the
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +31,13 @@ class DType:
     name: str
     tag: str
     kind: str
-    dtype: np.dtype[Any]
+    itemsize: int
+    extra: str = ""
+
+    @functools.cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's; raises DTypeError where the package that has it is not installed."""
+        return _of_extra(self) if self.extra else np.dtype(self.name)
 
     def __str__(self) -> str:
         return self.name
@@ -38,30 +45,59 @@ class DType:
     def __repr__(self) -> str:
         return f"gtensor.{self.name}"
 
-    @property
-    def itemsize(self) -> int:
-        """Bytes of one element."""
-        return int(self.dtype.itemsize)
-
-    @property
+    @functools.cached_property
     def floating(self) -> bool:
         """Whether it has a gradient."""
         return self.kind == "f"
 
+    @functools.cached_property
+    def stored(self) -> bool:
+        """Whether it is a float of 16 bits: arrays are kept in it, and computed with in float32."""
+        return self.floating and self.itemsize == 2
 
-float32 = DType("float32", "f32", "f", np.dtype(np.float32))
-float64 = DType("float64", "f64", "f", np.dtype(np.float64))
-int32 = DType("int32", "i32", "i", np.dtype(np.int32))
-int64 = DType("int64", "i64", "i", np.dtype(np.int64))
-uint8 = DType("uint8", "u8", "u", np.dtype(np.uint8))
-bool_ = DType("bool", "b1", "b", np.dtype(np.bool_))
 
-DTYPES = (float32, float64, int32, int64, uint8, bool_)
+def _of_extra(dtype: DType) -> np.dtype[Any]:
+    try:
+        import ml_dtypes
+    except ImportError:
+        hint = f"pip install gtensor[{dtype.extra}]"
+        raise DTypeError(f"{dtype.name} needs the package ml_dtypes", hint=hint) from None
+    return np.dtype(getattr(ml_dtypes, dtype.name))
+
+
+float16 = DType("float16", "f16", "f", 2)
+bfloat16 = DType("bfloat16", "bf16", "f", 2, extra="bf16")
+float32 = DType("float32", "f32", "f", 4)
+float64 = DType("float64", "f64", "f", 8)
+int8 = DType("int8", "i8", "i", 1)
+int16 = DType("int16", "i16", "i", 2)
+int32 = DType("int32", "i32", "i", 4)
+int64 = DType("int64", "i64", "i", 8)
+uint8 = DType("uint8", "u8", "u", 1)
+uint16 = DType("uint16", "u16", "u", 2)
+uint32 = DType("uint32", "u32", "u", 4)
+uint64 = DType("uint64", "u64", "u", 8)
+bool_ = DType("bool", "b1", "b", 1)
+
+SIGNED = (int8, int16, int32, int64)
+UNSIGNED = (uint8, uint16, uint32, uint64)
+STORED = (float16, bfloat16)
+DTYPES = (float32, float64, *STORED, *SIGNED, *UNSIGNED, bool_)
 DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
 
-_BY_NUMPY = {d.dtype: d for d in DTYPES}
+_BY_NAME = {d.name: d for d in DTYPES}
 _BY_PYTHON: dict[Any, DType] = {float: float32, int: int64, bool: bool_}
+
+
+_KNOWN: dict[np.dtype[Any], DType | None] = {}
+
+
+def known(dtype: np.dtype[Any]) -> DType | None:
+    """The DType of a NumPy dtype in any byte order; None for one that gtensor has not."""
+    if dtype not in _KNOWN:
+        _KNOWN[dtype] = _BY_NAME.get(dtype.name)
+    return _KNOWN[dtype]
 
 
 def as_dtype(dtype: Any) -> DType:
@@ -72,10 +108,12 @@ def as_dtype(dtype: Any) -> DType:
     """
     if isinstance(dtype, DType):
         return dtype
+    if isinstance(dtype, str) and dtype in _BY_NAME:
+        return _BY_NAME[dtype]
     if isinstance(dtype, type) and dtype in _BY_PYTHON:
         return _BY_PYTHON[dtype]
     try:
-        found = None if dtype is None else _BY_NUMPY.get(np.dtype(dtype).newbyteorder("="))
+        found = None if dtype is None else known(dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
     except TypeError:
         found = None
     if found is None:
@@ -215,13 +253,51 @@ def type_of(value: np.ndarray[Any, Any] | np.generic) -> Type:
 _RANK = {"b": 0, "u": 1, "i": 2, "f": 3}
 
 
+def summed(dtype: DType) -> DType:
+    """The dtype in which sums and products over axes are taken: floats keep theirs, integers take the widest.
+
+    >>> summed(uint8), summed(bool_), summed(float32)
+    (gtensor.uint64, gtensor.int64, gtensor.float32)
+    """
+    return dtype if dtype.floating else uint64 if dtype.kind == "u" else int64
+
+
+_DIGITS = {"b1": 1, "f16": 11, "bf16": 8, "f32": 24, "f64": 53}
+
+
+def holds(wide: DType, dtype: DType) -> bool:
+    """Whether a dtype has every value of another.
+
+    >>> holds(int16, uint8), holds(float32, int32), holds(float16, bfloat16)
+    (True, False, False)
+    """
+    have, need = (_DIGITS.get(d.tag, 8 * d.itemsize - (d.kind == "i")) for d in (wide, dtype))
+    return dtype == wide or (
+        _RANK[dtype.kind] <= _RANK[wide.kind] and need <= have and not (dtype.stored and wide.stored)
+    )
+
+
+def finfo_of(dtype: DType) -> Any:
+    """The limits of a floating dtype, as NumPy or ml_dtypes has them."""
+    if not dtype.extra:
+        return np.finfo(dtype.dtype)
+    import ml_dtypes
+
+    finfo: Any = ml_dtypes.finfo
+    return finfo(dtype.dtype)
+
+
 def promote(types: Sequence[Type]) -> tuple[DType, bool]:
     """The dtype in which operands meet, and whether it is still weak.
+
+    Raises DTypeError for uint64 and a signed integer, since no integer holds all of both.
 
     >>> promote([Type((), int32), Type((), float32)])[0]
     gtensor.float32
     >>> promote([Type((3,), float32), Type((), float64, weak=True)])[0]
     gtensor.float32
+    >>> promote([Type((), uint8), Type((), int8)])[0]
+    gtensor.int16
     """
     strong = [t.dtype for t in types if not t.weak]
     weak = [t.dtype for t in types if t.weak]
@@ -239,10 +315,15 @@ def promote(types: Sequence[Type]) -> tuple[DType, bool]:
 def _meet(a: DType, b: DType) -> DType:
     if a.kind == "f" or b.kind == "f":
         floats = [d for d in (a, b) if d.kind == "f"]
-        return max(floats, key=lambda d: d.itemsize)
+        return float32 if {*floats} == {*STORED} else max(floats, key=lambda d: d.itemsize)
     if a.kind == b.kind:
         return a if a.itemsize >= b.itemsize else b
-    return max(a, b, key=lambda d: (_RANK[d.kind], d.itemsize))
+    if bool_ in (a, b):
+        return b if a == bool_ else a
+    unsigned, signed = sorted((a, b), key=lambda d: _RANK[d.kind])
+    if unsigned == uint64:
+        raise DTypeError(f"{a} and {b} have no common integer dtype", hint="convert one of them with astype")
+    return next(d for d in SIGNED if d.itemsize > unsigned.itemsize and d.itemsize >= signed.itemsize)
 
 
 def resolve(type_: Type) -> Type:

@@ -67,7 +67,7 @@ typedef struct gt_loop {
 /* One array of the description. A negative extent -1-k stands for dims[k]; then `scale` multiplies it. */
 typedef struct gt_array {
     const char *name;
-    const char *dtype; /* f32 f64 i32 i64 u8 b1 */
+    const char *dtype; /* f16 bf16 f32 f64 i8 i16 i32 i64 u8 u16 u32 u64 b1 */
     int64_t rank;
     const int64_t *shape;
     int64_t scale;  /* factor of the run-time extent in shape, else 1 */

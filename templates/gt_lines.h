@@ -32,9 +32,11 @@
 GT_RUNNING(cumsum, add, f32, float, f64, double)
 GT_RUNNING(cumsum, add, f64, double, f64, double)
 GT_RUNNING(cumsum, add, i64, int64_t, i64, int64_t)
+GT_RUNNING(cumsum, add, u64, uint64_t, u64, uint64_t)
 GT_RUNNING(cumprod, mul, f32, float, f64, double)
 GT_RUNNING(cumprod, mul, f64, double, f64, double)
 GT_RUNNING(cumprod, mul, i64, int64_t, i64, int64_t)
+GT_RUNNING(cumprod, mul, u64, uint64_t, u64, uint64_t)
 
 #define GT_RECURRENCE(tag, type)                                                                                 \
     GT_SHARED void gt_recurrence_##tag(const type *a, int64_t sa, const type *b, int64_t sb, type *y,            \
@@ -151,14 +153,24 @@ GT_RECURRENCE(f64, double)
 
 GT_INLINE int gt_before_f32(float a, float b) { return (a < b) | ((a == a) & (b != b)); }
 GT_INLINE int gt_before_f64(double a, double b) { return (a < b) | ((a == a) & (b != b)); }
+GT_INLINE int gt_before_i8(int8_t a, int8_t b) { return a < b; }
+GT_INLINE int gt_before_i16(int16_t a, int16_t b) { return a < b; }
 GT_INLINE int gt_before_i32(int32_t a, int32_t b) { return a < b; }
 GT_INLINE int gt_before_i64(int64_t a, int64_t b) { return a < b; }
 GT_INLINE int gt_before_u8(uint8_t a, uint8_t b) { return a < b; }
+GT_INLINE int gt_before_u16(uint16_t a, uint16_t b) { return a < b; }
+GT_INLINE int gt_before_u32(uint32_t a, uint32_t b) { return a < b; }
+GT_INLINE int gt_before_u64(uint64_t a, uint64_t b) { return a < b; }
 
 GT_ORDERED(f32, float)
 GT_ORDERED(f64, double)
+GT_ORDERED(i8, int8_t)
+GT_ORDERED(i16, int16_t)
 GT_ORDERED(i32, int32_t)
 GT_ORDERED(i64, int64_t)
 GT_ORDERED(u8, uint8_t)
+GT_ORDERED(u16, uint16_t)
+GT_ORDERED(u32, uint32_t)
+GT_ORDERED(u64, uint64_t)
 
 #endif

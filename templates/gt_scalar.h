@@ -1,7 +1,7 @@
 /* gt_scalar.h: the exact scalar operations of generated code, one meaning on every machine.
  *
- * A function is called gt_<operation>_<tag>. The tags are f32 f64 i32 i64 u8 b1; a b1 is an int that
- * holds 0 or 1 (in memory: a byte), and comparisons and tests give one. The results are NumPy's, bit
+ * A function is called gt_<operation>_<tag>. The tags are f32 f64, i8 i16 i32 i64, u8 u16 u32 u64 and b1; a
+ * b1 is an int that holds 0 or 1 (in memory: a byte), and comparisons and tests give one. The results are NumPy's, bit
  * for bit, except where noted; nothing here traps and nothing is undefined:
  *
  * - integers wrap; their division and remainder floor, as in Python, and give 0 when the divisor is 0;
@@ -42,9 +42,14 @@
 
 GT_COMPARE(f32, float)
 GT_COMPARE(f64, double)
+GT_COMPARE(i8, int8_t)
+GT_COMPARE(i16, int16_t)
 GT_COMPARE(i32, int32_t)
 GT_COMPARE(i64, int64_t)
 GT_COMPARE(u8, uint8_t)
+GT_COMPARE(u16, uint16_t)
+GT_COMPARE(u32, uint32_t)
+GT_COMPARE(u64, uint64_t)
 GT_COMPARE(b1, int)
 
 /* argmax and argmin say whether a candidate takes the place of the best so far: it must be strictly
@@ -70,9 +75,14 @@ GT_COMPARE(b1, int)
 
 GT_ORDER_NAN(f32, float)
 GT_ORDER_NAN(f64, double)
+GT_ORDER(i8, int8_t)
+GT_ORDER(i16, int16_t)
 GT_ORDER(i32, int32_t)
 GT_ORDER(i64, int64_t)
 GT_ORDER(u8, uint8_t)
+GT_ORDER(u16, uint16_t)
+GT_ORDER(u32, uint32_t)
+GT_ORDER(u64, uint64_t)
 GT_ORDER(b1, int)
 
 /* ---- integers ---------------------------------------------------------------------------------------- */
@@ -137,19 +147,31 @@ GT_ORDER(b1, int)
         return n < 0 ? truncated : gt_whole_power_##tag(a, (wide)n);                                             \
     }
 
+#define GT_UNSIGNED(tag, type, wide, bits)                                                                        \
+    GT_INLINE type gt_abs_##tag(type a) { return a; }                                                            \
+    GT_INLINE type gt_sign_##tag(type a) { return a != 0; }                                                      \
+    GT_INLINE type gt_shift_right_##tag(type a, type n) { return (type)(n < (bits) ? a >> (n & ((bits)-1)) : 0); } \
+    GT_INLINE type gt_floor_divide_##tag(type a, type b) { return (type)(b == 0 ? 0 : a / (b == 0 ? 1 : b)); }   \
+    GT_INLINE type gt_remainder_##tag(type a, type b) { return (type)(b == 0 ? 0 : a % (b == 0 ? 1 : b)); }      \
+    GT_INLINE type gt_fmod_##tag(type a, type b) { return gt_remainder_##tag(a, b); }                            \
+    GT_INLINE type gt_pow_##tag(type a, type n) { return gt_whole_power_##tag(a, (wide)n); }
+
+GT_INTEGER(i8, int8_t, uint32_t, 8)
+GT_INTEGER(i16, int16_t, uint32_t, 16)
 GT_INTEGER(i32, int32_t, uint32_t, 32)
 GT_INTEGER(i64, int64_t, uint64_t, 64)
 GT_INTEGER(u8, uint8_t, uint32_t, 8)
+GT_INTEGER(u16, uint16_t, uint32_t, 16)
+GT_INTEGER(u32, uint32_t, uint32_t, 32)
+GT_INTEGER(u64, uint64_t, uint64_t, 64)
+GT_SIGNED(i8, int8_t, uint32_t, 8, INT8_MIN)
+GT_SIGNED(i16, int16_t, uint32_t, 16, INT16_MIN)
 GT_SIGNED(i32, int32_t, uint32_t, 32, INT32_MIN)
 GT_SIGNED(i64, int64_t, uint64_t, 64, INT64_MIN)
-
-GT_INLINE uint8_t gt_abs_u8(uint8_t a) { return a; }
-GT_INLINE uint8_t gt_sign_u8(uint8_t a) { return a != 0; }
-GT_INLINE uint8_t gt_shift_right_u8(uint8_t a, uint8_t n) { return (uint8_t)(n < 8 ? a >> (n & 7) : 0); }
-GT_INLINE uint8_t gt_floor_divide_u8(uint8_t a, uint8_t b) { return (uint8_t)(b == 0 ? 0 : a / (b == 0 ? 1 : b)); }
-GT_INLINE uint8_t gt_remainder_u8(uint8_t a, uint8_t b) { return (uint8_t)(a % (b == 0 ? 1 : b)); }
-GT_INLINE uint8_t gt_fmod_u8(uint8_t a, uint8_t b) { return gt_remainder_u8(a, b); }
-GT_INLINE uint8_t gt_pow_u8(uint8_t a, uint8_t n) { return gt_whole_power_u8(a, n); }
+GT_UNSIGNED(u8, uint8_t, uint32_t, 8)
+GT_UNSIGNED(u16, uint16_t, uint32_t, 16)
+GT_UNSIGNED(u32, uint32_t, uint32_t, 32)
+GT_UNSIGNED(u64, uint64_t, uint64_t, 64)
 
 /* ---- booleans: sum is "or", product is "and", as in NumPy -------------------------------------------- */
 
@@ -278,7 +300,14 @@ GT_FLOAT(f64, double, )
 
 GT_INLINE int32_t gt_wrap_i32(int32_t i, int32_t n) { return i < 0 ? i + n : i; }
 GT_INLINE int64_t gt_wrap_i64(int64_t i, int64_t n) { return i < 0 ? i + n : i; }
-GT_INLINE uint8_t gt_wrap_u8(uint8_t i, int n) { (void)n; return i; }
+
+/* Indices of the other dtypes as int64_t; what is too large for it stays out of any range. */
+GT_INLINE int64_t gt_index_i8(int8_t i) { return i; }
+GT_INLINE int64_t gt_index_i16(int16_t i) { return i; }
+GT_INLINE int64_t gt_index_u8(uint8_t i) { return i; }
+GT_INLINE int64_t gt_index_u16(uint16_t i) { return i; }
+GT_INLINE int64_t gt_index_u32(uint32_t i) { return i; }
+GT_INLINE int64_t gt_index_u64(uint64_t i) { return i < INT64_MAX ? (int64_t)i : INT64_MAX; }
 
 /* ---- casts: gt_cast_<from>_<to>, all pairs ------------------------------------------------------------ */
 
@@ -300,24 +329,39 @@ GT_INLINE uint8_t gt_wrap_u8(uint8_t i, int n) { (void)n; return i; }
 #define GT_CASTS_FLOAT(from, type)                                                                               \
     GT_CAST(from, type, f32, float)                                                                              \
     GT_CAST(from, type, f64, double)                                                                             \
+    GT_CAST_SATURATE(from, type, i8, int8_t, INT8_MIN, INT8_MAX, 128.0)                                          \
+    GT_CAST_SATURATE(from, type, i16, int16_t, INT16_MIN, INT16_MAX, 32768.0)                                    \
     GT_CAST_SATURATE(from, type, i32, int32_t, INT32_MIN, INT32_MAX, 2147483648.0)                               \
     GT_CAST_SATURATE(from, type, i64, int64_t, INT64_MIN, INT64_MAX, 9223372036854775808.0)                      \
     GT_CAST_SATURATE(from, type, u8, uint8_t, 0, UINT8_MAX, 256.0)                                               \
+    GT_CAST_SATURATE(from, type, u16, uint16_t, 0, UINT16_MAX, 65536.0)                                          \
+    GT_CAST_SATURATE(from, type, u32, uint32_t, 0, UINT32_MAX, 4294967296.0)                                     \
+    GT_CAST_SATURATE(from, type, u64, uint64_t, 0, UINT64_MAX, 18446744073709551616.0)                           \
     GT_CAST_BOOL(from, type)
 
 #define GT_CASTS_INTEGER(from, type)                                                                             \
     GT_CAST(from, type, f32, float)                                                                              \
     GT_CAST(from, type, f64, double)                                                                             \
+    GT_CAST(from, type, i8, int8_t)                                                                              \
+    GT_CAST(from, type, i16, int16_t)                                                                            \
     GT_CAST(from, type, i32, int32_t)                                                                            \
     GT_CAST(from, type, i64, int64_t)                                                                            \
     GT_CAST(from, type, u8, uint8_t)                                                                             \
+    GT_CAST(from, type, u16, uint16_t)                                                                           \
+    GT_CAST(from, type, u32, uint32_t)                                                                           \
+    GT_CAST(from, type, u64, uint64_t)                                                                           \
     GT_CAST_BOOL(from, type)
 
 GT_CASTS_FLOAT(f32, float)
 GT_CASTS_FLOAT(f64, double)
+GT_CASTS_INTEGER(i8, int8_t)
+GT_CASTS_INTEGER(i16, int16_t)
 GT_CASTS_INTEGER(i32, int32_t)
 GT_CASTS_INTEGER(i64, int64_t)
 GT_CASTS_INTEGER(u8, uint8_t)
+GT_CASTS_INTEGER(u16, uint16_t)
+GT_CASTS_INTEGER(u32, uint32_t)
+GT_CASTS_INTEGER(u64, uint64_t)
 GT_CASTS_INTEGER(b1, int)
 
 #endif

@@ -218,14 +218,15 @@ GT_INLINE void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
     __builtin_ia32_storedquqi128_mask((void *)p, all, (unsigned short)((1u << rest) - 1));
 }
 #else
-GT_INLINE gt_v_b1 gt_load_part_b1(const uint8_t *p, int64_t rest)
+/* Apart, as those of float32 are where there is no instruction for them. */
+GT_APART gt_v_b1 gt_load_part_b1(const uint8_t *p, int64_t rest)
 {
     uint8_t lane[GT_LANES] = {0};
     for (int l = 0; l < GT_LANES && l < rest; l++)
         lane[l] = p[l];
     return gt_load_b1(lane);
 }
-GT_INLINE void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
+GT_APART void gt_store_part_b1(uint8_t *p, gt_v_b1 m, int64_t rest)
 {
     for (int l = 0; l < GT_LANES && l < rest; l++)
         p[l] = (uint8_t)(m[l] & 1);

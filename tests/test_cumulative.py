@@ -130,7 +130,7 @@ def test_the_standard_names(name):
     assert ours(gt.tensor([], dtype="float32"), include_initial=True).tolist() == [first]
     assert ours(gt.tensor([1, 2, 3]), dtype="float32").dtype == gt.float32
     assert ours(gt.tensor([True, True])).dtype == gt.int64
-    assert ours(gt.tensor([1, 2], dtype="uint8")).dtype == gt.int64
+    assert ours(gt.tensor([1, 2], dtype="uint8")).dtype == gt.uint64
     with pytest.raises(ShapeError, match="axis"):
         ours(X)
     with pytest.raises(ShapeError, match="out of range"):

@@ -100,10 +100,8 @@ def on(library, text):
 
 
 def expected(numpys, operand):
-    """NumPy's dtype; but float32 where its float64 comes of integers or Python numbers, and int64 for uint64."""
-    if numpys == np.float64 and operand != "float64":
-        return np.float32
-    return np.int64 if numpys == np.uint64 else numpys
+    """NumPy's dtype; but float32 where its float64 comes of integers or Python numbers."""
+    return np.float32 if numpys == np.float64 and operand != "float64" else numpys
 
 
 def check(text, dtype):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.assemble import concat
 from ..ops.layout import matrix_transpose
 from ..ops.linalg import matrix_sizes, product
@@ -63,6 +64,7 @@ def _symmetric(x: Any, what: str) -> Tensor:
     return (tensor + matrix_transpose(tensor)) * 0.5
 
 
+@rounded_once
 def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     """The Cholesky factor L of symmetric positive definite matrices: x = L @ L'.
 
@@ -78,6 +80,7 @@ def cholesky(x: Any, /, *, upper: bool = False) -> Tensor:
     return matrix_transpose(factor) if upper else factor
 
 
+@rounded_once
 def qr(x: Any, /, *, mode: str = "reduced") -> Any:
     """x = Q @ R with orthonormal columns of Q and an upper triangle R: a namedtuple (Q, R).
 
@@ -108,6 +111,7 @@ def qr(x: Any, /, *, mode: str = "reduced") -> Any:
     return QRResult(q, r)
 
 
+@rounded_once
 def eigh(x: Any, /) -> EighResult:
     """Eigenvalues (growing) and eigenvectors (columns) of symmetric matrices: a namedtuple (eigenvalues, eigenvectors).
 
@@ -121,6 +125,7 @@ def eigh(x: Any, /) -> EighResult:
     return EighResult(both[..., 0, :], both[..., 1:, :])
 
 
+@rounded_once
 def eigvalsh(x: Any, /) -> Tensor:
     """The eigenvalues of symmetric matrices, growing: `eigh` without vectors.
 
@@ -131,6 +136,7 @@ def eigvalsh(x: Any, /) -> Tensor:
     return eigh(x).eigenvalues
 
 
+@rounded_once
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     """x = U @ diag(S) @ Vh with falling S: a namedtuple (U, S, Vh).
 
@@ -166,6 +172,7 @@ def _completed(u: Tensor) -> Tensor:
     return u if m == k else concat([u, apply("qr_basis", u)[..., k:]], -1)
 
 
+@rounded_once
 def svdvals(x: Any, /) -> Tensor:
     """The singular values, falling: `svd` without vectors.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import abs, multiply, stop_gradient, where
 from ..ops.layout import moveaxis
 from ..ops.reduce import Axis, max, min, reduce, sum
@@ -23,6 +24,7 @@ from .factors import matrices, svdvals
 from .systems import default_cutoff, inv
 
 
+@rounded_once
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """The norm of vectors along axes (all by default): the ord-th root of the sum of |x|**ord.
 
@@ -67,6 +69,7 @@ def _root_of_powers(x: Tensor, axis: Axis, keepdims: bool, ord: float) -> Tensor
     return root if keepdims else apply("reshape", root, shape=kept)
 
 
+@rounded_once
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
     """A norm of matrices: (..., m, n) gives (...).
 
@@ -98,6 +101,7 @@ _MATRIX: dict[Any, Callable[[Tensor], Tensor]] = {
 }
 
 
+@rounded_once
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Tensor:
     """NumPy's norm: of vectors along one axis, of matrices along two, the 2-norm of all elements by default.
 
@@ -125,6 +129,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> T
     return apply("reshape", value, shape=kept) if keepdims else value
 
 
+@rounded_once
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     """How many singular values are larger than rtol times the largest: (..., m, n) gives int64 (...).
 
@@ -143,6 +148,7 @@ def matrix_rank(x: Any, /, *, rtol: Any = None) -> Tensor:
     return sum(cast(s > apply("reshape", limit, shape=(*limit.type.shape, 1)), int64), -1)
 
 
+@rounded_once
 def cond(x: Any, p: Any = None) -> Tensor:
     """The condition number: the norm of x times that of its inverse, by singular values for p None, 2 and -2.
 

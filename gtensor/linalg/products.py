@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OptionError
+from ..narrow import rounded_once
 from ..ops import diagonals
 from ..ops.arithmetic import abs, maximum, multiply, stop_gradient, where
 from ..ops.linalg import column, identity_like, product
@@ -19,6 +20,7 @@ from .factors import matrices
 from .systems import inv, solve
 
 
+@rounded_once
 def matrix_power(x: Any, n: int, /) -> Tensor:
     """Square matrices to an integer power; a negative one is a power of the inverse, 0 gives the identity.
 
@@ -54,6 +56,7 @@ _SQUARINGS = 24
 """Squarings at most: norms up to 9e7."""
 
 
+@rounded_once
 def expm(x: Any, /) -> Tensor:
     """The exponential of square matrices, by scaling and squaring (Higham, "The scaling and squaring method", 2005).
 
@@ -97,6 +100,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
     return diagonals.diagonal(x, offset, -2, -1)
 
 
+@rounded_once
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
     """The sum of a diagonal: (..., m, n) gives (...); bool and small integers are summed in int64.
 

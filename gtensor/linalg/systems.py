@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.layout import broadcast_to, matrix_transpose
 from ..ops.linalg import identity_like, matrix_sizes, product
 from ..ops.reduce import max, sum
@@ -58,6 +59,7 @@ def _system(a: Tensor, b: Any, what: str, name: str, **params: Any) -> Tensor:
     return apply("reshape", x, shape=x.type.shape[:-1]) if vector else x
 
 
+@rounded_once
 def solve(x1: Any, x2: Any, /) -> Tensor:
     """The solution x of x1 @ x = x2.
 
@@ -71,6 +73,7 @@ def solve(x1: Any, x2: Any, /) -> Tensor:
     return _system(matrices(x1, "solve", square=True), x2, "solve", "solve")
 
 
+@rounded_once
 def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_diagonal: bool = False) -> Tensor:
     """The solution x of a @ x = b for one triangle of a, as scipy.linalg.solve_triangular; the other is not read.
 
@@ -89,6 +92,7 @@ def solve_triangular(a: Any, b: Any, trans: Any = 0, lower: bool = False, unit_d
     return _system(matrix, b, "solve_triangular", "triangular_solve", lower=bool(lower), unit=bool(unit_diagonal))
 
 
+@rounded_once
 def inv(x: Any, /) -> Tensor:
     """The inverse of square matrices; raises MatrixError where one is singular.
 
@@ -101,6 +105,7 @@ def inv(x: Any, /) -> Tensor:
     return apply("solve", tensor, identity_like(tensor))
 
 
+@rounded_once
 def det(x: Any, /) -> Tensor:
     """The determinant of square matrices: (..., n, n) gives (...).
 
@@ -112,6 +117,7 @@ def det(x: Any, /) -> Tensor:
     return apply("det", matrices(x, "det", square=True))
 
 
+@rounded_once
 def slogdet(x: Any, /) -> SlogdetResult:
     """The sign of the determinant and the logarithm of its magnitude: a namedtuple (sign, logabsdet).
 
@@ -130,6 +136,7 @@ def default_cutoff(x: Tensor) -> float:
     return float(np.finfo(x.type.dtype.dtype).eps) * builtins.max(matrix_sizes(x.type))
 
 
+@rounded_once
 def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverse: (..., m, n) gives (..., n, m).
 
@@ -148,6 +155,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Tensor:
     return apply("pinv", tensor, broadcast_to(cutoff, tensor.type.shape[:-2]))
 
 
+@rounded_once
 def lstsq(a: Any, b: Any, rcond: float | None = None) -> LstsqResult:
     """The x of least norm that makes a @ x - b least: a namedtuple (x, residuals, rank, s), as NumPy's.
 

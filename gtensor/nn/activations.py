@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..narrow import rounded_once
 from ..ops.arithmetic import where
 from ..ops.records import number
 from ..ops.transcendental import sigmoid, softplus
@@ -31,6 +32,7 @@ def relu(x: Any, /) -> Tensor:
 
 
 @public
+@rounded_once
 def leaky_relu(x: Any, /, negative_slope: Any = 0.01) -> Tensor:
     """x where it is positive, else x * negative_slope, which is also the derivative at 0; NaN stays.
 
@@ -46,6 +48,7 @@ def leaky_relu(x: Any, /, negative_slope: Any = 0.01) -> Tensor:
 
 
 @public
+@rounded_once
 def silu(x: Any, /) -> Tensor:
     """x * sigmoid(x), also called swish, without overflow.
 
@@ -61,6 +64,7 @@ def silu(x: Any, /) -> Tensor:
 
 
 @public
+@rounded_once
 def log_sigmoid(x: Any, /) -> Tensor:
     """The logarithm of sigmoid(x), without overflow and without cancellation: -softplus(-x).
 

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from ..errors import DTypeError, OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import where
 from ..ops.arrange import swapaxes
 from ..ops.contract import matmul
@@ -22,6 +23,7 @@ from .functions import linear
 from .normalization import softmax
 
 
+@rounded_once
 def scaled_dot_product_attention(
     query: Any, key: Any, value: Any, attn_mask: Any = None, *, is_causal: bool = False, scale: float | None = None,
     enable_gqa: bool = False,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import maximum, stop_gradient
 from ..ops.statistics import floating, mean
 from ..ops.transcendental import rsqrt, square
@@ -19,6 +20,7 @@ from ..types import Dim, shape_size
 State = dict[str, Tensor]
 
 
+@rounded_once
 def batch_norm(
     x: Any, state: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1,
     eps: float = 1e-5,
@@ -62,6 +64,7 @@ def batch_norm(
     return result, {name: cast(value, as_tensor(state[name]).dtype) for name, value in moved.items()}
 
 
+@rounded_once
 def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Each group of channels of each example less its mean, over the root of its variance plus eps, then per channel
     times weight, plus bias.
@@ -77,6 +80,7 @@ def group_norm(x: Any, num_groups: int, weight: Any = None, bias: Any = None, ep
     return _group_norm("group_norm", x, num_groups, weight, bias, eps)
 
 
+@rounded_once
 def instance_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Each channel of each example less its mean, over the root of its variance plus eps, times weight, plus bias.
 

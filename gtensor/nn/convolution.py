@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.contract import matmul
 from ..ops.conv import span
 from ..ops.remat import checkpoint
@@ -189,6 +190,7 @@ def _per_channel(what: str, bias: Tensor, channels: int) -> Tensor:
     return apply("reshape", bias, shape=(channels, 1))
 
 
+@rounded_once
 def conv1d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -206,6 +208,7 @@ def conv1d(
     return _convolve(1, x, weight, bias, stride, padding, dilation, groups)
 
 
+@rounded_once
 def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -222,6 +225,7 @@ def conv2d(
     return _convolve(2, x, weight, bias, stride, padding, dilation, groups)
 
 
+@rounded_once
 def conv3d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
@@ -236,6 +240,7 @@ def conv3d(
     return _convolve(3, x, weight, bias, stride, padding, dilation, groups)
 
 
+@rounded_once
 def conv_transpose1d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -253,6 +258,7 @@ def conv_transpose1d(
     return _transposed(1, x, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@rounded_once
 def conv_transpose2d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
@@ -268,6 +274,7 @@ def conv_transpose2d(
     return _transposed(2, x, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
+@rounded_once
 def conv_transpose3d(
     x: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import where
 from ..ops.reduce import sum
 from ..ops.statistics import mean
@@ -37,6 +38,7 @@ def _weighted(loss: Tensor, weight: Any, reduction: str, what: str) -> Tensor:
     return reduced(loss if weight is None else loss * _factor(loss, weight, what, "weight"), reduction, what)
 
 
+@rounded_once
 def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction: str = "mean") -> Tensor:
     """-(y log p + (1 - y) log(1 - p)) for probabilities p of the first of two classes; mean or sum.
 
@@ -56,6 +58,7 @@ def binary_cross_entropy(input: Any, target: Any, weight: Any = None, reduction:
     return _weighted(loss, weight, reduction, what)
 
 
+@rounded_once
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, reduction: str = "mean", pos_weight: Any = None
 ) -> Tensor:
@@ -79,6 +82,7 @@ def binary_cross_entropy_with_logits(
     return _weighted(positive + (1 - y) * softplus(x), weight, reduction, what)
 
 
+@rounded_once
 def kl_div(input: Any, target: Any, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target * (log(target) - input), element by element; their mean, sum, or "batchmean".
 

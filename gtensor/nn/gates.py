@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import abs as absolute
 from ..ops.layout import slice_axis
 from ..ops.statistics import floating
@@ -19,6 +20,7 @@ from .activations import silu
 from .normalization import softmax
 
 
+@rounded_once
 def mish(x: Any, /) -> Tensor:
     """x * tanh(softplus(x)), without overflow.
 
@@ -33,6 +35,7 @@ def mish(x: Any, /) -> Tensor:
     return tensor * tanh(softplus(tensor))
 
 
+@rounded_once
 def softsign(x: Any, /) -> Tensor:
     """x / (1 + |x|). Its derivative at 0 is 1, its second one 0.
 
@@ -46,6 +49,7 @@ def softsign(x: Any, /) -> Tensor:
     return tensor / (1 + absolute(tensor))
 
 
+@rounded_once
 def softmin(x: Any, /, axis: Any = -1) -> Tensor:
     """softmax(-x): the smallest element gets the largest share.
 
@@ -68,6 +72,7 @@ def _halves(x: Any, axis: int, what: str) -> tuple[Tensor, Tensor]:
     return slice_axis(tensor, place, 0, size // 2), slice_axis(tensor, place, size // 2, size)
 
 
+@rounded_once
 def glu(x: Any, /, axis: int = -1) -> Tensor:
     """The first half of an axis times the sigmoid of the second.
 
@@ -82,6 +87,7 @@ def glu(x: Any, /, axis: int = -1) -> Tensor:
     return value * sigmoid(gate)
 
 
+@rounded_once
 def swiglu(x: Any, /, axis: int = -1) -> Tensor:
     """silu of the first half of an axis times the second.
 

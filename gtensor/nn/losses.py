@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import abs, where
 from ..ops.reduce import sum
 from ..ops.statistics import floating, mean
@@ -50,6 +51,7 @@ def difference(input: Any, target: Any, what: str) -> Tensor:
     return a - b
 
 
+@rounded_once
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The squares of input - target, their mean or their sum.
 
@@ -63,6 +65,7 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return reduced(square(difference(input, target, "mse_loss")), reduction, "mse_loss")
 
 
+@rounded_once
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     """The absolute values of input - target, their mean or their sum. The derivative at a difference of 0 is 0.
 
@@ -75,6 +78,7 @@ def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Tensor:
     return reduced(abs(difference(input, target, "l1_loss")), reduction, "l1_loss")
 
 
+@rounded_once
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d²/2 where the difference d is at most delta, delta (|d| - delta/2) beyond; their mean or sum.
 
@@ -92,6 +96,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     return reduced(inside * (d - 0.5 * inside), reduction, "huber_loss")
 
 
+@rounded_once
 def smooth_l1_loss(input: Any, target: Any, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """d²/(2 beta) where the difference d is below beta, |d| - beta/2 beyond; their mean or sum.
 
@@ -186,6 +191,7 @@ def _hint(labels: Shape, scores: Shape, axis: int, given: int | None) -> str:
     return f"classes are axis {axis}, as in PyTorch: say axis=…, or reshape to [rows, classes] and [rows]"
 
 
+@rounded_once
 def nll_loss(
     log_probs: Any,
     labels: Any,
@@ -214,6 +220,7 @@ def nll_loss(
     return rows.reduced(loss if rows.weights is None else loss * rows.weights, reduction, "nll_loss")
 
 
+@rounded_once
 def cross_entropy(
     logits: Any,
     labels: Any,

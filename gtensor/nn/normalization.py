@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import isfinite, stop_gradient, where
 from ..ops.reduce import Axis, max, reduce, sum
 from ..ops.statistics import floating, mean
@@ -30,6 +31,7 @@ def shifted(x: Tensor, axes: tuple[int, ...]) -> Tensor:
 
 
 @public
+@rounded_once
 def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
     """exp(x) over its sum along an axis (or several, or all for None), without overflow.
 
@@ -47,6 +49,7 @@ def softmax(x: Any, /, axis: Axis = -1) -> Tensor:
 
 
 @public
+@rounded_once
 def log_softmax(x: Any, /, axis: Axis = -1) -> Tensor:
     """The logarithm of `softmax`, without overflow, and finite where the softmax rounds to 0.
 
@@ -63,6 +66,7 @@ def log_softmax(x: Any, /, axis: Axis = -1) -> Tensor:
 
 
 @public
+@rounded_once
 def logsumexp(x: Any, /, axis: Axis = -1, keepdims: bool = False) -> Tensor:
     """The logarithm of the sum of exp(x) along an axis (or several, or all for None), without overflow.
 
@@ -86,6 +90,7 @@ def logsumexp(x: Any, /, axis: Axis = -1, keepdims: bool = False) -> Tensor:
     return apply("reshape", result, shape=tuple(n for i, n in enumerate(tensor.type.shape) if i not in axes))
 
 
+@rounded_once
 def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Each row less its mean, over the root of its variance plus eps, times weight, plus bias.
 
@@ -111,6 +116,7 @@ def layer_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) 
     return result if shift is None else result + shift
 
 
+@rounded_once
 def rms_norm(x: Any, weight: Any = None, eps: float | None = None) -> Tensor:
     """Each row over the root of the mean of its squares plus eps, times weight.
 

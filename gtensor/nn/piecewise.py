@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import where
 from ..ops.statistics import floating
 from ..ops.transcendental import expm1
@@ -17,6 +18,7 @@ from ..tensor import Tensor, apply, as_tensor, meet
 from .activations import leaky_relu
 
 
+@rounded_once
 def hardtanh(x: Any, /, min_val: Any = -1.0, max_val: Any = 1.0) -> Tensor:
     """x between two bounds, else the nearer one. Its derivative is 1 inside and 0 at the bounds and beyond.
 
@@ -43,6 +45,7 @@ def relu6(x: Any, /) -> Tensor:
     return hardtanh(x, 0, 6)
 
 
+@rounded_once
 def hardsigmoid(x: Any, /) -> Tensor:
     """(x + 3) / 6 between -3 and 3, 0 below and 1 above. Its derivative is 0 at both kinks.
 
@@ -56,6 +59,7 @@ def hardsigmoid(x: Any, /) -> Tensor:
     return where(tensor <= -3, 0, where(tensor >= 3, 1, (tensor + 3) / 6))
 
 
+@rounded_once
 def hardswish(x: Any, /) -> Tensor:
     """x * hardsigmoid(x). Its derivative at -3 is 0, at 3 it is 1.
 
@@ -69,6 +73,7 @@ def hardswish(x: Any, /) -> Tensor:
     return where(tensor <= -3, 0, where(tensor >= 3, tensor, tensor * (tensor + 3) / 6))
 
 
+@rounded_once
 def threshold(x: Any, /, threshold: Any, value: Any) -> Tensor:
     """x where it is above the threshold, else `value`. Its derivative by x at the threshold is 0.
 
@@ -82,6 +87,7 @@ def threshold(x: Any, /, threshold: Any, value: Any) -> Tensor:
     return where(tensor <= limit, other, tensor)
 
 
+@rounded_once
 def prelu(x: Any, weight: Any) -> Tensor:
     """x where it is positive, else x * weight, which is also the derivative at 0: a leaky_relu whose slope is learned.
 
@@ -101,6 +107,7 @@ def prelu(x: Any, weight: Any) -> Tensor:
     return leaky_relu(tensor, apply("reshape", slope, shape=(*slope.type.shape, *(1,) * (tensor.ndim - 2))))
 
 
+@rounded_once
 def elu(x: Any, /, alpha: Any = 1.0) -> Tensor:
     """x where it is positive, else alpha * (e**x - 1). Its derivative at 0 is alpha.
 
@@ -119,6 +126,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 """With these a layer keeps mean 0 and variance 1; the fixed point of the paper's equations."""
 
 
+@rounded_once
 def selu(x: Any, /) -> Tensor:
     """scale * elu(x, alpha) with the constants that keep mean 0 and variance 1. Its derivative at 0 is scale * alpha.
 
@@ -131,6 +139,7 @@ def selu(x: Any, /) -> Tensor:
     return elu(x, SELU_ALPHA) * SELU_SCALE
 
 
+@rounded_once
 def celu(x: Any, /, alpha: Any = 1.0) -> Tensor:
     """x where it is positive, else alpha * (e**(x / alpha) - 1), smooth at 0, where its derivative is 1.
 

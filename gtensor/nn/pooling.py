@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import add, maximum, minimum, where
 from ..ops.conv import span
 from ..ops.create import arange, ones
@@ -204,6 +205,7 @@ def max_pool3d(
     return _max_pool(3, x, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
+@rounded_once
 def avg_pool1d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, dilation: Any = 1,
@@ -221,6 +223,7 @@ def avg_pool1d(
     return _avg_pool(1, x, kernel_size, stride, padding, ceil_mode, count_include_pad, dilation)
 
 
+@rounded_once
 def avg_pool2d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, dilation: Any = 1,
@@ -236,6 +239,7 @@ def avg_pool2d(
     return _avg_pool(2, x, kernel_size, stride, padding, ceil_mode, count_include_pad, dilation)
 
 
+@rounded_once
 def avg_pool3d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, dilation: Any = 1,
@@ -304,6 +308,7 @@ def _adaptive_max(axes: int, x: Any, output_size: Any) -> Tensor:
     return _adaptive(f"adaptive_max_pool{axes}d", axes, as_tensor(x), output_size, _largest_of)
 
 
+@rounded_once
 def adaptive_avg_pool1d(x: Any, output_size: Any) -> Tensor:
     """The means of `output_size` parts of the last axis, which overlap where they do not divide it.
 
@@ -317,6 +322,7 @@ def adaptive_avg_pool1d(x: Any, output_size: Any) -> Tensor:
     return _adaptive_avg(1, x, output_size)
 
 
+@rounded_once
 def adaptive_avg_pool2d(x: Any, output_size: Any) -> Tensor:
     """`adaptive_avg_pool1d` over two axes: x is [..., H, W]; a size of 1 is the mean of each channel.
 
@@ -327,6 +333,7 @@ def adaptive_avg_pool2d(x: Any, output_size: Any) -> Tensor:
     return _adaptive_avg(2, x, output_size)
 
 
+@rounded_once
 def adaptive_avg_pool3d(x: Any, output_size: Any) -> Tensor:
     """`adaptive_avg_pool1d` over three axes: x is [..., D, H, W].
 
@@ -337,6 +344,7 @@ def adaptive_avg_pool3d(x: Any, output_size: Any) -> Tensor:
     return _adaptive_avg(3, x, output_size)
 
 
+@rounded_once
 def adaptive_max_pool1d(x: Any, output_size: Any) -> Tensor:
     """The largest elements of `output_size` parts of the last axis; parts, options and errors as `adaptive_avg_pool1d`.
 
@@ -347,6 +355,7 @@ def adaptive_max_pool1d(x: Any, output_size: Any) -> Tensor:
     return _adaptive_max(1, x, output_size)
 
 
+@rounded_once
 def adaptive_max_pool2d(x: Any, output_size: Any) -> Tensor:
     """`adaptive_max_pool1d` over two axes: x is [..., H, W].
 
@@ -357,6 +366,7 @@ def adaptive_max_pool2d(x: Any, output_size: Any) -> Tensor:
     return _adaptive_max(2, x, output_size)
 
 
+@rounded_once
 def adaptive_max_pool3d(x: Any, output_size: Any) -> Tensor:
     """`adaptive_max_pool1d` over three axes: x is [..., D, H, W].
 

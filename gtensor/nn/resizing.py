@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import add, maximum, minimum
 from ..ops.create import arange
 from ..ops.index import take
@@ -27,6 +28,7 @@ FINEST = 10**6
 """The largest denominator of a scale factor, so that places are exact in int64."""
 
 
+@rounded_once
 def interpolate(
     x: Any, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool = False
 ) -> Tensor:

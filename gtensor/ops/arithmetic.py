@@ -17,7 +17,7 @@ from ..ir import Atom, Lit
 from ..prim import Define, Input, Prim, Sample, public, register
 from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, broadcast, cast
-from ..types import DType, Type, as_dtype, bool_, promote
+from ..types import DTYPES, DType, Type, as_dtype, bfloat16, bool_, float64, promote
 from .records import Function, batch_elementwise, bool_type, common_shape, elementwise, same_type, uniform
 
 Array = np.ndarray[Any, Any]
@@ -256,6 +256,7 @@ register(
         "where", "elementwise", _where_type, np.where,
         vjp=lambda g, y, c, a, b: (None, lambda: Masked(g, c), lambda: Masked(g, logical_not(c))), mask="keep",
         batch=batch_elementwise("where"), c={"*": "gt_where_{r}({0}, {1}, {2})"}, simplify=_simplify_where, exact=True,
+        moves=True,
         samples=(Sample((Input(values=[[True, False], [False, True]], dtype=bool_), uniform(shape=(2, 2)),
                          uniform(shape=(2, 2))), dtypes=ALL),),
         doc="Elementwise choice.",
@@ -289,7 +290,11 @@ def _cast_type(x: Type, dtype: DType, weak: bool = False) -> Type:
 
 
 def cast_array(x: Array, dtype: DType, weak: bool = False) -> Array:
-    """Conversion by gtensor's rule: floats to integers truncate, saturate, and send NaN to 0."""
+    """Conversion by gtensor's rule: floats to integers truncate, saturate, and send NaN to 0; to floats they round."""
+    if x.dtype.kind == "V":
+        x = x.astype(np.float32)  # bfloat16
+    if dtype == bfloat16 and x.dtype == np.float64:
+        x = _odd(x)
     if x.dtype.kind == "f" and dtype.kind in "iu":
         info = np.iinfo(dtype.dtype)
         whole = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf))
@@ -297,6 +302,13 @@ def cast_array(x: Array, dtype: DType, weak: bool = False) -> Array:
         inside = np.where(low | high, 0.0, whole).astype(dtype.dtype)
         return np.asarray(np.where(low, info.min, np.where(high, info.max, inside)).astype(dtype.dtype))
     return x.astype(dtype.dtype)
+
+
+def _odd(x: Array) -> Array:
+    """float64 as float32 whose last bit is 1 where digits were cut off: rounded further, it is as if rounded once."""
+    near = x.astype(np.float32)
+    bits = near.view(np.uint32) - (np.abs(near) > np.abs(x))
+    return np.where(near == x, near, (bits | 1).view(np.float32))
 
 
 def _simplify_cast(ins: Sequence[Atom], define: Define, dtype: DType, weak: bool = False) -> Atom | None:
@@ -308,9 +320,10 @@ register(
         "cast", "elementwise", _cast_type, cast_array,
         vjp=lambda g, y, x, dtype, weak=False: (cast(g, x.type.dtype) if x.type.dtype.floating else None,), mask="keep",
         batch=batch_elementwise("cast"), c={"*": "gt_cast_{t}_{r}({0})"}, simplify=_simplify_cast, exact=True,
+        moves=True,
         samples=tuple(
-            Sample((uniform(),), {"dtype": as_dtype(d)}, grad=d == "float64", dtypes=ALL)
-            for d in ("float32", "float64", "int32", "int64", "uint8", "bool")
+            Sample((uniform(),), {"dtype": d}, grad=d == float64, dtypes=ALL)
+            for d in DTYPES
         ),
         doc="Conversion to another dtype.",
     )

@@ -27,6 +27,7 @@ from ..types import (
     float32,
     float64,
     int64,
+    known,
     resolve,
     show_shapes,
     type_of,
@@ -80,7 +81,7 @@ def tensor(data: Any, dtype: Any = None, *, requires_grad: bool = False) -> Tens
     """
     asked = None if dtype is None else as_dtype(dtype)
     array = from_data(data, asked) if isinstance(data, (bool, int, float, list, tuple)) else to_array(data)
-    target = asked if asked is not None and array.dtype.kind in "fiub" else type_of(array).dtype
+    target = asked if asked is not None and known(array.dtype) is not None else type_of(array).dtype
     with np.errstate(all="ignore"):
         made = np.array(cast_array(array, target), order="C")
     if requires_grad and not target.floating:

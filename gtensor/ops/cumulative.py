@@ -16,7 +16,7 @@ from ..errors import OptionError, ShapeError
 from ..prim import Prim, Sample, Walk, public, register
 from ..pullback import zeros
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Type, as_dtype, bool_, extent_bound, int64, normalize_axis, resolve
+from ..types import Type, as_dtype, bool_, extent_bound, int64, normalize_axis, resolve, summed
 from .arithmetic import isinf, stop_gradient, where
 from .assemble import concat
 from .layout import backwards
@@ -152,17 +152,20 @@ def _running(
     )  # fmt: skip
 
 
-_running("cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64"), "Running sums along an axis.", _later_mask)
 _running(
-    "cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64"), "Running products along an axis.", _later_mask
+    "cumsum", _same_lines, _wide(np.add), _sum_vjp, ("f", "i64", "u64"), "Running sums along an axis.", _later_mask
+)  # fmt: skip
+_running(
+    "cumprod", _same_lines, _wide(np.multiply), _prod_vjp, ("f", "i64", "u64"), "Running products along an axis.",
+    _later_mask,
 )  # fmt: skip
 for _name, _ufunc, _word in (("max", np.maximum, "largest"), ("min", np.minimum, "smallest")):
     _running(
         f"cum{_name}", _same_lines, lambda x, axis, f=_ufunc: f.accumulate(x, axis=axis),
-        _extreme_vjp(f"cumarg{_name}"), ("f", "i32", "i64", "u8"), f"The {_word} element so far along an axis.",
+        _extreme_vjp(f"cumarg{_name}"), ("f", "i", "u"), f"The {_word} element so far along an axis.",
     )  # fmt: skip
     _running(
-        f"cumarg{_name}", _place_type, _places(_ufunc), None, ("f", "i32", "i64", "u8"),
+        f"cumarg{_name}", _place_type, _places(_ufunc), None, ("f", "i", "u"),
         f"The place of the last of the {_word} elements so far along an axis.",
     )  # fmt: skip
 
@@ -218,21 +221,18 @@ def _run(name: str, x: Tensor, axis: int, reverse: bool) -> Tensor:
 
 
 def _fold(name: str, x: Any, axis: int | None, dtype: Any, reverse: bool) -> tuple[Tensor, int]:
-    """A running sum or product; integers are folded in int64, as `sum` does."""
+    """A running sum or product; integers are folded in int64 or uint64, as `sum` does."""
     tensor, at = _line_up(x, axis)
-    target = tensor.dtype if dtype is None else as_dtype(dtype)
-    if not target.floating:
-        target = int64 if dtype is None else target
-        return cast(_run(name, cast(cast(tensor, target), int64), at, reverse), target), at
-    return _run(name, cast(tensor, target), at, reverse), at
+    target = summed(tensor.dtype) if dtype is None else as_dtype(dtype)
+    return cast(_run(name, cast(cast(tensor, target), summed(target)), at, reverse), target), at
 
 
 @public
 def cumsum(x: Any, /, axis: int | None = None, dtype: Any = None, *, reverse: bool = False) -> Tensor:
     """The sums of the elements up to each along an axis, of the flattened array without one (as np.cumsum).
 
-    With `reverse` the sums of the elements from each to the last. Integers and bools give int64. float32 is
-    summed in float64 and rounded once per element. With `dtype` the elements are converted first.
+    With `reverse` the sums of the elements from each to the last. Integers and bools give int64, unsigned ones
+    uint64. float32 is summed in float64 and rounded once per element. With `dtype` the elements are converted first.
     Raises ShapeError for an axis out of range.
 
     >>> import gtensor as gt
@@ -271,7 +271,7 @@ def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, inc
     """The running sums along an axis, which only a vector may leave out (the array API's name of `cumsum`).
 
     With `include_initial` a 0 stands before the first, so the axis is one longer. Integers and bools give
-    int64. Raises ShapeError for an axis out of range, or none where there are several.
+    int64, unsigned ones uint64. Raises ShapeError for an axis out of range, or none where there are several.
 
     >>> import gtensor as gt
     >>> gt.cumulative_sum(gt.tensor([1.0, 2.0, 3.0]), include_initial=True)

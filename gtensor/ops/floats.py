@@ -13,6 +13,7 @@ import numpy as np
 from ..prim import Input, public
 from ..pullback import zeros
 from ..tensor import Tensor, as_tensor, meet
+from ..types import finfo_of
 from .arithmetic import NUMBERS, isnan, maximum, minimum, round, sign, where
 from .records import Function, bool_type, elementwise, uniform
 from .statistics import floating
@@ -24,7 +25,8 @@ copysign: Function = elementwise(
     doc="Elementwise the size of x1 with the sign of x2, that of a zero or NaN included.",
 )  # fmt: skip
 nextafter = elementwise(
-    "nextafter", np.nextafter, "gt_nextafter_{t}({0}, {1})", arity=2, promotion="float", exact=True,
+    "nextafter", lambda a, b: np.where(a == b, b, np.nextafter(a, b)),
+    "gt_nextafter_{t}({0}, {1})", arity=2, promotion="float", exact=True, moves=True,
     doc="Elementwise the number next to x1 in the direction of x2; it has no derivative.",
 )  # fmt: skip
 signbit = elementwise(
@@ -96,7 +98,7 @@ def nan_to_num(x: Any, /, nan: float = 0.0, posinf: float | None = None, neginf:
     tensor = as_tensor(x)
     if not tensor.type.dtype.floating:
         return tensor
-    info = np.finfo(tensor.type.dtype.dtype)
+    info = finfo_of(tensor.type.dtype)
     high = float(info.max) if posinf is None else posinf
     low = float(info.min) if neginf is None else neginf
     bounded = where(tensor == np.inf, high, where(tensor == -np.inf, low, tensor))

@@ -31,7 +31,8 @@ def _require_integers(index: Type) -> None:
 
 def wrapped(index: Array, size: int, low: int | None = None) -> Array:
     """Indices counted from the front; raises IndexingError naming the first that is out of range."""
-    wide = index.astype(np.int64)
+    largest = np.iinfo(np.int64).max  # of uint64, what is above it must not become negative
+    wide = (np.minimum(index, largest) if index.dtype == np.uint64 else index).astype(np.int64)
     bad = (wide < (-size if low is None else low)) | (wide >= size)
     if bad.any():
         raise IndexingError(f"index {int(wide[bad].flat[0])} is out of range for an axis of {size}")
@@ -160,7 +161,7 @@ register(
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("take", g, index, axis=axis)),
         batch=_index_add_batch, c={"*": "sum"}, place=lambda x, index, v, axis: _take_place(x, index, axis),
         samples=(
-            Sample((uniform(shape=(3, 4)), _INDEX, uniform(shape=(2, 2, 4))), {"axis": 0}, dtypes=("f", "i")),
+            Sample((uniform(shape=(3, 4)), _INDEX, uniform(shape=(2, 2, 4))), {"axis": 0}, dtypes=("f", "i", "u")),
             Sample((uniform(shape=(2, 3)), Input(values=[1, 1], dtype=int64), uniform(shape=(2, 2))), {"axis": 1}),
         ),
         flops=1, doc="An array with values added to rows of an axis at the given places.",
@@ -280,7 +281,7 @@ register(
         vjp=lambda g, y, x, index, v, axis: (g, None, lambda: apply("gather", g, index, axis=axis)),
         batch=batch_along("scatter_add"), c={"*": "sum"}, place=lambda x, index, v, axis: along_place(x, index, axis),
         samples=(
-            Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i")),
+            Sample((uniform(shape=(2, 3)), _ALONG, uniform(shape=(2, 3))), {"axis": 1}, dtypes=("f", "i", "u")),
             Sample((uniform(shape=(3, 3)), _ROW, uniform(shape=(1, 3))), {"axis": 0}),
         ),
         flops=1, doc="An array with values added along an axis, one place per value.",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..narrow import rounded_once
 from ..prim import public
 from ..tensor import Tensor, as_tensor, cast
 from .arithmetic import divide, isnan, logical_not, maximum, subtract, where
@@ -27,6 +28,7 @@ def _number_count(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
 
 
 @public
+@rounded_once
 def nansum(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
     """The sum over axes of what is no NaN; dtypes and errors as for `sum`.
 
@@ -38,6 +40,7 @@ def nansum(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = No
 
 
 @public
+@rounded_once
 def nanprod(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The product over axes of what is no NaN; dtypes and errors as for `prod`.
 
@@ -55,6 +58,7 @@ def _extreme(of: Any, x: Any, worst: float, axis: Axis, keepdims: bool) -> Tenso
 
 
 @public
+@rounded_once
 def nanmax(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The largest element over axes that is no NaN, NaN if all are; errors as for `max`.
 
@@ -66,6 +70,7 @@ def nanmax(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+@rounded_once
 def nanmin(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The smallest element over axes that is no NaN, NaN if all are; errors as for `min`.
 
@@ -77,6 +82,7 @@ def nanmin(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+@rounded_once
 def nanmean(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The mean over axes of what is no NaN; dtypes and errors as for `mean`.
 
@@ -91,6 +97,7 @@ def nanmean(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+@rounded_once
 def nanvar(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes of what is no NaN, in two passes; dtypes and errors as for `var`.
 
@@ -109,6 +116,7 @@ def nanvar(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool
 
 
 @public
+@rounded_once
 def nanstd(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes of what is no NaN: the root of `nanvar`, with gradient 0 at 0.
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import DEFAULT_FLOAT, Dim, extent_bound, float64, int64, normalize_axes, resolve
@@ -88,6 +89,7 @@ def _finished(out: Tensor, lines: Tensor, x: Any, axes: tuple[int, ...], keepdim
 
 
 @public
+@rounded_once
 def median(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The middle element over axes (all by default), or the mean of the two in the middle, as np.median.
 
@@ -108,6 +110,7 @@ def median(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+@rounded_once
 def quantile(x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """The value below which a part q of the elements lies, over axes (all by default), as np.quantile.
 
@@ -147,6 +150,7 @@ def _at(lines: Tensor, places: Tensor) -> Tensor:
 
 
 @public
+@rounded_once
 def percentile(x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Tensor:
     """`quantile` with q in per cent, as np.percentile.
 

@@ -105,6 +105,7 @@ def elementwise(
     dtypes: tuple[str, ...] = ("f",),
     public: str | None = None,
     flops: float = 1.0,
+    moves: bool = False,
     doc: str = "",
 ) -> Function:
     """Register an elementwise primitive and give the function users call (under the name `public`).
@@ -129,6 +130,7 @@ def elementwise(
         ulps=ulps,
         samples=tuple(Sample(tuple(ins), grad=grad and vjp is not None and not zero, dtypes=dtypes) for ins in shapes),
         flops=flops,
+        moves=moves,
         doc=doc,
     )
     register(prim)

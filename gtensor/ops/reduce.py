@@ -1,7 +1,7 @@
 """Reductions: sum, prod, max, min, any, all, argmax, argmin over any axes.
 
 The primitives drop the reduced axes (`keepdims` is a reshape). Sums of float32 stay accurate for long
-axes; sums of bool and integers are int64; max and min propagate NaN; argmax takes the first of equals.
+axes; sums of integers and bool are int64 or uint64; max and min propagate NaN; argmax takes the first of equals.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..errors import ShapeError
 from ..prim import Input, Prim, Sample, public, register
 from ..pullback import Masked
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import Dim, Type, as_dtype, bool_, int64, normalize_axes, normalize_axis, shape_size
+from ..types import Dim, Type, as_dtype, bool_, int64, normalize_axes, normalize_axis, shape_size, summed
 from .arithmetic import multiply
 from .records import uniform
 
@@ -40,13 +40,13 @@ def _folded(fold: Any) -> Callable[..., Array]:
         kept = tuple(i for i in range(x.ndim) if i not in axis)
         shape = (*(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axis))
         rows = np.ascontiguousarray(np.transpose(x, kept + axis).reshape(shape))
-        return np.asarray(fold(rows, axis=-1, dtype=np.int64 if x.dtype.kind in "iub" else x.dtype))
+        return np.asarray(fold(rows, axis=-1, dtype=summed(as_dtype(x.dtype)).dtype))
 
     return run
 
 
 def _sum_type(x: Type, axis: tuple[int, ...]) -> Type:
-    return Type(_reduced(x, axis), int64 if x.dtype.kind in "iub" else x.dtype, x.weak)
+    return Type(_reduced(x, axis), summed(x.dtype), x.weak)
 
 
 def expand(y: Tensor, like: Type, axis: tuple[int, ...]) -> Tensor:
@@ -225,7 +225,9 @@ def reduce(name: str, x: Any, axis: Axis, keepdims: bool) -> Tensor:
 
 @public
 def sum(x: Any, /, axis: Axis = None, keepdims: bool = False, dtype: Any = None) -> Tensor:
-    """The sum over axes (all by default); of bool and integers as int64; 0 where there is nothing to add.
+    """The sum over axes (all by default); of integers and bool as int64, of unsigned ones as uint64.
+
+    0 where there is nothing to add.
 
     With `dtype` the elements are converted first, and the result has that dtype.
 

@@ -115,7 +115,7 @@ _EQUAL = (Input(values=[[1.0, 2.0, 3.0]]), Input(values=[[1, -1, 1]], dtype=int6
 
 for _name, _reducer, _at, _vjp, _dtypes, _smooth, _doc in (
     ("set", "last", _put, _set_vjp, ("f", "i", "u", "b"), True, "An array with values set along an axis."),
-    ("mul", "prod", np.multiply.at, _mul_vjp, ("f", "i"), True, "An array multiplied by values along an axis."),
+    ("mul", "prod", np.multiply.at, _mul_vjp, ("f", "i", "u"), True, "An array multiplied by values along an axis."),
     ("max", "max", np.maximum.at, _extreme_vjp, ("f", "i", "u"), False, "The larger of an array and values."),
     ("min", "min", np.minimum.at, _extreme_vjp, ("f", "i", "u"), False, "The smaller of an array and values."),
 ):
@@ -124,6 +124,7 @@ for _name, _reducer, _at, _vjp, _dtypes, _smooth, _doc in (
             f"scatter_{_name}", "scatter", scatter_type, _in_order(_at), vjp=_vjp,
             batch=batch_along(f"scatter_{_name}"), c={"*": _reducer},
             place=lambda x, index, v, axis: along_place(x, index, axis), exact=_name != "mul",
+            moves=_name == "set",
             samples=(
                 Sample((uniform(shape=(2, 3)), _INDEX, uniform(shape=(2, 3))), {"axis": 1}, dtypes=_dtypes),
                 Sample((uniform(shape=(3, 3)), _ROWS, uniform(shape=(2, 3))), {"axis": 0}),

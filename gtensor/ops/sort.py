@@ -16,14 +16,12 @@ from ..errors import OptionError, ShapeError
 from ..prim import Input, Prim, Sample, Walk, public, register
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import (
+    DTYPES,
     DType,
     Type,
     as_dtype,
     bool_,
     extent_bound,
-    float32,
-    float64,
-    int32,
     int64,
     normalize_axis,
     promote,
@@ -53,7 +51,7 @@ register(
         lambda x, axis: np.argsort(x, axis=axis, kind="stable").astype(np.int64, copy=False),
         batch=batch_along("argsort"), place=_argsort_place, exact=True,
         samples=tuple(
-            Sample((uniform(shape=shape),), {"axis": axis}, grad=False, dtypes=("f", "i", "u8"))
+            Sample((uniform(shape=shape),), {"axis": axis}, grad=False, dtypes=("f", "i", "u"))
             for shape, axis in (((3, 5), 1), ((21, 3), 0), ((2, 3, 2), 1), ((67,), 0), ((2, 0), 1))
         ),
         flops=8, doc="The places of the elements of an axis in the order of their values; equal ones keep theirs.",
@@ -87,15 +85,16 @@ def _search_place(x: Type, values: Type, side: str) -> Walk:
 
 def _search_sample(dtype: DType, side: str) -> Sample:
     """Given in their dtype, the lines stay sorted in every test."""
-    lines = Input(values=[[-2, 0, 0, 1], [-1, 1, 2, 2]], dtype=dtype)
-    values = Input(values=[[0, -3, 5], [2, 1, -1]], dtype=dtype)
+    lowest = 3 if dtype.kind == "u" else 0
+    lines = Input(values=[[lowest + n for n in line] for line in ((-2, 0, 0, 1), (-1, 1, 2, 2))], dtype=dtype)
+    values = Input(values=[[lowest + n for n in line] for line in ((0, -3, 5), (2, 1, -1))], dtype=dtype)
     return Sample((lines, values), {"side": side}, grad=False, dtypes=(dtype.tag,))
 
 
 register(
     Prim(
         "searchsorted", "along", _search_type, _search_array, batch=_search_batch, place=_search_place, exact=True,
-        samples=tuple(_search_sample(d, side) for d in (float32, float64, int32, int64) for side in ("left", "right")),
+        samples=tuple(_search_sample(d, side) for d in DTYPES if d != bool_ for side in ("left", "right")),
         flops=8, doc="For each value how many elements of a sorted line come before it.",
     )
 )  # fmt: skip

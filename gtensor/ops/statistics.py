@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from ..errors import ShapeError
+from ..narrow import rounded_once
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import DEFAULT_FLOAT, Dim, Type, float64, int64, normalize_axes
@@ -40,6 +41,7 @@ def _mean(x: Tensor, axis: Axis, keepdims: bool) -> Tensor:
 
 
 @public
+@rounded_once
 def mean(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over axes (all by default).
 
@@ -57,6 +59,7 @@ def mean(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+@rounded_once
 def average(x: Any, /, axis: Axis = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """The mean over axes, weighted if weights are given; with `returned` also the sum of the weights.
 
@@ -99,6 +102,7 @@ def ptp(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 @public
+@rounded_once
 def var(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes (all by default): squared distances from the mean, summed, over n - correction.
 
@@ -124,6 +128,7 @@ def var(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = 
 
 
 @public
+@rounded_once
 def std(x: Any, /, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes (all by default): the square root of `var`.
 
@@ -142,6 +147,7 @@ def root(x: Tensor) -> Tensor:
 
 
 @public
+@rounded_once
 def norm(x: Any, /, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The 2-norm of vectors: the root of the sum of squares over axes (all by default).
 

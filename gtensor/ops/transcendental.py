@@ -230,7 +230,7 @@ def _power(x: Array, y: Array) -> Array:
     negative = y < 0
     result = np.asarray(np.power(x, np.where(negative, 0, y).astype(y.dtype)))
     unit = np.where(x == 1, 1, np.where((x == -1) if x.dtype.kind == "i" else False, np.where(y % 2 == 0, 1, -1), 0))
-    return np.asarray(np.where(negative, unit, result)).astype(x.dtype)
+    return np.asarray(np.where(negative, unit.astype(x.dtype), result))
 
 
 def _pow_vjp(g: Tensor, y: Tensor, x: Tensor, p: Tensor) -> Sequence[Any]:

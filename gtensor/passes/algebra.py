@@ -15,7 +15,7 @@ import numpy as np
 from .. import ir
 from ..ir import Atom, Graph, Lit
 from ..prim import REGISTRY
-from ..types import DType, bool_, float32, float64, int32, int64, uint8
+from ..types import DTYPES, bool_, holds
 from .logic import LOGIC
 from .rules import Rule, Site, apply_rules, with_bodies
 from .sink import below_views, literal_operands
@@ -91,9 +91,9 @@ def of_two_negatives(site: Site) -> Atom | None:
 
 
 def of_negative_and_literal(site: Site) -> Atom | None:
-    """-a * c is a * -c, in either order, and so for quotients; not of uint8, which has no negative literals."""
+    """-a * c is a * -c, in either order, and so for quotients; unsigned ones have no negative literals."""
     made = [site.maker(x, "neg") for x in site.ins]
-    if site.type.dtype == uint8 or not any(made) or not any(isinstance(x, Lit) for x in site.ins):
+    if site.type.dtype.kind == "u" or not any(made) or not any(isinstance(x, Lit) for x in site.ins):
         return None
     return site.again(*(negated(x) if eqn is None else eqn.ins[0] for x, eqn in zip(site.ins, made, strict=True)))
 
@@ -111,7 +111,7 @@ def mul_by_minus_one(site: Site) -> Atom | None:
 def neg_of_scaled(site: Site) -> Atom | None:
     """-(c * x) is -c * x."""
     eqn = site.maker(site.ins[0], "mul")
-    if eqn is None or site.type.dtype == uint8 or not any(isinstance(x, Lit) for x in eqn.ins):
+    if eqn is None or site.type.dtype.kind == "u" or not any(isinstance(x, Lit) for x in eqn.ins):
         return None
     return site.become("mul", *map(negated, eqn.ins))
 
@@ -165,21 +165,21 @@ def extreme_of_one(site: Site) -> Atom | None:
     return site.ins[0] if site.ins[0] is site.ins[1] else None
 
 
-HOLDS: dict[DType, tuple[DType, ...]] = {
-    bool_: (uint8, int32, int64, float32, float64),
-    uint8: (int32, int64, float32, float64),
-    int32: (int64, float64),
-    float32: (float64,),
-}
+HOLDS = {dtype: frozenset(wide for wide in DTYPES if holds(wide, dtype)) for dtype in DTYPES}
 """The dtypes that hold every value of a dtype."""
 
 
 def cast_of_cast(site: Site) -> Atom | None:
-    """A conversion by way of a dtype that holds every value of the first is a direct one."""
+    """A conversion by way of a dtype that holds every value of the first is a direct one.
+
+    But not that of integers by way of floats to integers that do not hold them: floats saturate, integers wrap.
+    """
     eqn = site.maker(site.ins[0], "cast")
-    if eqn is None or eqn.out.type.dtype not in HOLDS.get(eqn.ins[0].type.dtype, ()):
+    if eqn is None or eqn.out.type.dtype not in HOLDS[eqn.ins[0].type.dtype]:
         return None
-    return site.again(eqn.ins[0])
+    first, between, last = eqn.ins[0].type.dtype, eqn.out.type.dtype, site.type.dtype
+    saturates = between.floating and not first.floating and last.kind in "iu" and last not in HOLDS[first]
+    return None if saturates else site.again(eqn.ins[0])
 
 
 MIRROR = {

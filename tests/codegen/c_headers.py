@@ -20,8 +20,19 @@ from typing import Any
 import numpy as np
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
-CTYPES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "b1": "uint8_t"}
-NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "b1": np.bool_}
+SIGNED, UNSIGNED = ("i8", "i16", "i32", "i64"), ("u8", "u16", "u32", "u64")
+NUMPY = {
+    "f32": np.float32,
+    "f64": np.float64,
+    **{tag: np.dtype(f"{tag[0]}{int(tag[1:]) // 8}").type for tag in (*SIGNED, *UNSIGNED)},
+    "b1": np.bool_,
+}
+CTYPES = {
+    "f32": "float",
+    "f64": "double",
+    **{tag: f"{np.dtype(NUMPY[tag]).name}_t" for tag in (*SIGNED, *UNSIGNED)},
+    "b1": "uint8_t",
+}
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = {
     "native": ("-std=gnu99", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),

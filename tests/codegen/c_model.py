@@ -17,7 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
+from gtensor.codegen.cexpr import DTYPES
 from gtensor.codegen.emit import Source, emit
+from gtensor.codegen.library import dtype_of
 from gtensor.codegen.memory import Plan, nbytes
 from gtensor.codegen.program import Extent, Program, upper
 from gtensor.codegen.target import PORTABLE, Target
@@ -25,7 +27,7 @@ from gtensor.codegen.write import place
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "templates"
-NUMPY = {"f32": "float32", "f64": "float64", "i32": "int32", "i64": "int64", "u8": "uint8", "b1": "bool"}
+NUMPY = {tag: dtype_of(tag).name for tag in DTYPES}
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-ffp-contract=off")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")

@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from gtensor.codegen.access import at, touches
-from gtensor.codegen.cexpr import REDUCERS
+from gtensor.codegen.cexpr import DTYPES, REDUCERS
+from gtensor.codegen.library import dtype_of
 from gtensor.codegen.memory import Plan, nbytes
 from gtensor.codegen.program import (
     Access,
@@ -37,7 +38,7 @@ from gtensor.codegen.program import (
     upper,
 )
 
-NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32, "i64": np.int64, "u8": np.uint8, "b1": np.uint8}
+NUMPY = {**{tag: dtype_of(tag).type for tag in DTYPES}, "b1": np.uint8}
 
 FUNCTIONS: dict[str, Callable[..., object]] = {
     "gt_add_{t}({0}, {1})": lambda a, b: a + b,

@@ -60,7 +60,7 @@ REFUSED = {
     "negative shape": (make([inp("x", (-1,))], []), "shape [-1] of 'x': -1 is negative"),
     "negative factor": (make([inp("x", (replace(B, factor=-2),))], []), "shape [-2*B] of 'x': -2*B is negative"),
     "factor of nothing": (make([inp("x", (replace(B, factor=0),))], []), "dimension 'B' is not one of the program's"),
-    "unknown dtype": (make([inp("x", (4,), 0, "f16")], []), "'x' has the unknown dtype 'f16'"),
+    "unknown dtype": (make([inp("x", (4,), 0, "f8")], []), "'x' has the unknown dtype 'f8'"),
     "unknown role": (make([replace(X, role="temp")], []), "'x' has the unknown role 'temp'"),
     "negative loop": (body(WRITE, space=(-4, 8)), "k: loop extent -4 is negative"),
     "loop over an unknown dimension": (
@@ -159,10 +159,29 @@ REFUSED = {
         body(load("a", "x", 8, 1), Reduce("m", "f32", "sum", "a"), load("m", "x", 8, 1)),
         "the variable 'm' is defined twice",
     ),
-    "reduction of an unknown dtype": (body(Reduce("m", "f16", "sum", "1")), "there is no reducer 'sum' of f16"),
+    "reduction of an unknown dtype": (body(Reduce("m", "f8", "sum", "1")), "there is no reducer 'sum' of f8"),
+    "reduction of floats of 16 bits": (
+        body(Reduce("m", "bf16", "sum", "1.0f")),
+        "folds floats of 16 bits, which are only stored",
+    ),
+    "accumulator of floats of 16 bits": (
+        make(
+            [inp("x", (4,), 0, "f16"), out("y", (), 0, "f16")],
+            [
+                kernel(
+                    "k",
+                    (4,),
+                    load("a", "x", 1, dtype="f16"),
+                    sums("y", "a", 0),
+                    accumulators=(Accumulator("y", "sum"),),
+                )
+            ],
+        ),
+        "the accumulator 'y' folds floats of 16 bits, which are only stored",
+    ),
     "variable of an unknown dtype": (
-        body(Assign("b", "f16", Expr("{0}", ("1.0f",), "f32", "f16"))),
-        "'b' has the unknown dtype 'f16'",
+        body(Assign("b", "f8", Expr("{0}", ("1.0f",), "f32", "f8"))),
+        "'b' has the unknown dtype 'f8'",
     ),
     "undefined value": (
         body(store("y", "a", 8, 1)),
@@ -421,7 +440,8 @@ REFUSED = {
         gemm(buffers=(X, inp("w", (8, 8), 1, "f64"), Y)),
         "operand 'w' is f64, the product f32",
     ),
-    "product of unknown dtype": (gemm(dtype="f16"), "g: has the unknown dtype 'f16' or route 'tile'"),
+    "product of unknown dtype": (gemm(dtype="f8"), "g: has the unknown dtype 'f8' or route 'tile'"),
+    "product of floats of 16 bits": (gemm(dtype="f16"), "g: has the unknown dtype 'f16' or route 'tile'"),
     "unknown route": (gemm(route="gpu"), "g: has the unknown dtype 'f32' or route 'gpu'"),
     "operand past its end": (gemm(n=9), "g: sum(k < 8) x[8*i0 + i1] * w[8*i0 + i1]: reads outside 'w' of shape [8, 8]"),
     "operand with too few strides": (gemm(batch=(2,)), "has 2 strides for 3 axes"),

@@ -25,7 +25,7 @@ B = Dim(0, "B", 14)
 
 def values(*shape, dtype="f32"):
     drawn = RANDOM.standard_normal(shape) * 3
-    return (drawn > 0 if dtype == "b1" else np.abs(drawn) * 9 if dtype == "u8" else drawn).astype(NUMPY[dtype])
+    return (drawn > 0 if dtype == "b1" else np.abs(drawn) * 9 if dtype[0] == "u" else drawn).astype(NUMPY[dtype])
 
 
 def matmul(a, b, dtype):

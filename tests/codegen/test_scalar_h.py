@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.codegen.c_headers import CTYPES, SIGNED, UNSIGNED, assert_same_bits, awkward, grid
 from tests.codegen.c_headers import NUMPY as DTYPES
-from tests.codegen.c_headers import assert_same_bits, awkward, grid
 
 HEADER = "gt_scalar.h"
-C_NAMES = {"f32": "float", "f64": "double", "i32": "int32_t", "i64": "int64_t", "u8": "uint8_t", "b1": "int"}
-FLOATS, SIGNED, INTEGERS = ("f32", "f64"), ("i32", "i64"), ("i32", "i64", "u8")
+C_NAMES = {**CTYPES, "b1": "int"}
+FLOATS, INTEGERS = ("f32", "f64"), (*SIGNED, *UNSIGNED)
 NUMBERS, ALL = (*FLOATS, *INTEGERS), tuple(DTYPES)
 ARITHMETIC = (*NUMBERS, "b1")
 
@@ -19,8 +19,9 @@ def integer_power(base, exponent):
     """NumPy's power, and for the exponents it refuses the true power cut towards 0."""
     power = np.power(base, np.where(exponent < 0, 0, exponent).astype(base.dtype))
     odd = np.where(exponent % 2 == 0, 1, -1).astype(base.dtype) if base.dtype.kind == "i" else 1
-    below = np.where(base == 1, 1, np.where(base.astype(np.int64) == -1, odd, 0))
-    return np.where(exponent < 0, below, power).astype(base.dtype)
+    minus_one = base == -1 if base.dtype.kind == "i" else np.zeros(base.shape, bool)
+    below = np.where(base == 1, 1, np.where(minus_one, odd, 0)).astype(base.dtype)
+    return np.where(exponent < 0, below, power)
 
 
 # name -> (reference, tags); the arguments and the result have the tag's dtype.
@@ -135,6 +136,8 @@ def c_literal(value, tag):
     """The value as a C constant expression."""
     if tag in FLOATS:
         return float.hex(float(value)).replace("inf", "INFINITY").replace("nan", "NAN")
+    if tag in UNSIGNED:
+        return f"UINT64_C({int(value)})"
     return "INT64_MIN" if value == -(2**63) else f"INT64_C({int(value)})"
 
 
