@@ -102,6 +102,17 @@ def test_places_far_outside_and_nowhere():
     np.testing.assert_array_equal(np.asarray(corner)[0, :, 0, 0], x[0, :, 2, 2])
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_floats_of_16_bits_are_rounded_once(dtype):
+    x, grid = (gt.asarray(part).astype(dtype) for part in drawn(2))
+    found = gt.nn.grid_sample(x, grid, "bicubic")
+    wanted = gt.nn.grid_sample(x.astype("float32"), grid.astype("float32"), "bicubic").astype(dtype)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found.astype("float32"), wanted.astype("float32"))
+    theta = gt.ones((1, 2, 3), dtype)
+    assert gt.nn.affine_grid(theta, (1, 1, 3, 7)).dtype == theta.dtype
+
+
 def test_one_element_and_a_batch_known_at_run_time():
     one = RNG.standard_normal((2, 3, 1, 1))
     grid = RNG.uniform(-1, 1, (2, 4, 4, 2))

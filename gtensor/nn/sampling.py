@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import OptionError, ShapeError
+from ..narrow import rounded_once
 from ..ops.arithmetic import abs, add, floor, remainder, round, where
 from ..ops.arrange import swapaxes
 from ..ops.assemble import stack
@@ -33,6 +34,7 @@ Taps = list[tuple[Tensor, Tensor | None]]
 """Elements along an axis, as floats without a fraction, and their weights (None: 1)."""
 
 
+@rounded_once
 def affine_grid(theta: Any, size: Sequence[int], align_corners: bool = False) -> Tensor:
     """The places that affine maps of a regular grid give, for `grid_sample`.
 
@@ -68,6 +70,7 @@ def _centres(n: int, align_corners: bool, dtype: Any) -> Tensor:
     return cast(arange(n) * 2 + 1, dtype) / n - 1
 
 
+@rounded_once
 def grid_sample(
     x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool = False
 ) -> Tensor:
