@@ -37,7 +37,6 @@ from .types import (
     known,
     promote,
     resolve,
-    show_shapes,
     type_of,
     uint64,
 )
@@ -598,8 +597,3 @@ def _keeps(tensor: Tensor, dtype: DType) -> bool:
                 f"the integer {int(tensor.data)} does not fit {dtype}", hint="convert an operand with astype"
             )
     return fits
-
-
-def show_operands(tensors: Sequence[Tensor]) -> str:
-    """Shapes of operands for a message."""
-    return show_shapes([t.type.shape for t in tensors])

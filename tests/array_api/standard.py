@@ -199,11 +199,7 @@ rxor"""
 CONSTANTS = {"e": np.e, "inf": np.inf, "nan": np.nan, "newaxis": None, "pi": np.pi}
 ATTRIBUTES = "dtype device mT ndim shape size T"
 
-DTYPES = [
-    name
-    for name in "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
-    if name in gt.__array_namespace_info__().dtypes()
-]
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64".split()
 """The standard's dtypes that are not complex."""
 
 KINDS = {
@@ -220,11 +216,6 @@ KINDS = {
 def dtypes(kind: str) -> list[str]:
     """The dtypes of a kind."""
     return [name for name in DTYPES if np.dtype(name).kind in KINDS[kind]]
-
-
-def summable() -> list[str]:
-    """The numeric dtypes whose sums have a dtype that is there: those of unsigned integers are uint64."""
-    return [name for name in dtypes("numeric") if np.sum(np.ones(1, name)).dtype.name in DTYPES]
 
 
 def signatures(text: str) -> dict[str, inspect.Signature]:
