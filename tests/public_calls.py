@@ -17,7 +17,7 @@ import numpy as np
 import gtensor as gt
 
 RNG = np.random.default_rng(17)
-WORD = re.compile(r"[A-Za-z_]\w*")
+WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
 def spaced(shape: tuple[int, ...], low: float = -2.0, high: float = 2.0, offset: float = 0.031) -> np.ndarray:
@@ -55,7 +55,8 @@ OPERANDS: dict[str, np.ndarray] = {
 CONSTANTS: dict[str, Any] = {
     "I": np.array([2, 0, 2]), "J": np.array([1, 0, 1]), "II": np.array([[2, 0], [1, 1]]), "L": np.array([2, 0]),
     "LL": np.array([[0, 1, 1], [1, 0, 1]]), "SKIP": np.array([2, -100]), "KEY": gt.random.key(3), "AT": np.array(1),
-    "MASK": np.array([[True, False, True], [False, True, True]]), "P": np.array([0.5, -1.0, 2.0]), "INF": np.inf,
+    "SIGNS": np.array([1.0, -1.0]), "MASK": np.array([[True, False, True], [False, True, True]]),
+    "P": np.array([0.5, -1.0, 2.0]), "INF": np.inf,
     "STATE": {"mean": np.array([0.1, -0.2]), "var": np.array([1.5, 0.7])}, "tanh": gt.tanh,
 }  # fmt: skip
 
@@ -87,7 +88,9 @@ ROWS = "log_softmax softmax sort nn.log_softmax nn.softmax nn.softmin"
 CALLS = [
     *each(UNARY, "_(m)", "_(s)", "_(3 * o)"),
     *each(POSITIVE, "_(p)", "_(c[:, None])"),
-    *each("acosh", "_(big)", "_(1.5 + c)"),
+    *each("acosh arccosh", "_(big)", "_(1.5 + c)"),
+    *each("arcsinh", "_(m)"),
+    *each("arctanh", "_(p)"),
     *each(BINARY, "_(m, n)", "_(m, w)", "_(o, r)", "_(s, m)", "_(t, m)", "_(m, 1.5)", "_(2.5, m)"),
     *each("pow power", "_(p, n)", "_(p, w)", "_(s, r)", "_(m, 3)", "_(m, 2.0)", "_(2.0, m)", "_(p, -0.5)", "_(big, o)"),
     *each("betaln", "_(p, big)", "_(c, s)"),
@@ -97,10 +100,19 @@ CALLS = [
     *each(FOLDS, "_(m)", "_(m, axis=0)", "_(t, axis=(0, 2))", "_(t, axis=-1, keepdims=True)", "_(s[None])"),
     *each("nanmax nanmean nanmin nanprod nanstd nansum nanvar", "_(h)", "_(h, axis=1)", "_(h, axis=0, keepdims=True)"),
     *each("std var nanstd nanvar", "_(m, axis=1, correction=1)"),
-    *each("cumlogsumexp cummax cummin cumprod cumsum", "_(m)", "_(m, axis=0)", "_(t, axis=-1, reverse=True)"),
+    *each("cumlogsumexp logcumsumexp cummax cummin cumprod cumsum", "_(m)", "_(m, axis=0)"),
+    *each("cumlogsumexp cummax cummin cumprod cumsum", "_(t, axis=-1, reverse=True)"),
     *each("cumulative_sum cumulative_prod", "_(v)", "_(m, axis=1, include_initial=True)"),
     *each(ROWS, "_(m)", "_(t, axis=1)", "_(v, axis=0)"),
     *each("array_split chunk split", "_(long[:4], 2)", "_(m, 1, axis=1)"),
+    *each("bmm", "_(t, sqs[:, :, [0, 1, 0]].mT)"),
+    *each("mm", "_(m, sq)"),
+    *each("mv", "_(m, v)"),
+    *each("movedim", "_(t, 0, 2)"),
+    *each("swapdims", "_(t, 0, 2)"),
+    *each("repeat_interleave", "_(m, 2, axis=1)"),
+    *each("take_along_dim", "_(m, II)"),
+    *each("cdist nn.cdist", "_(m, sq)", "_(t, sq, 1.0)", "_(m, sq, 3.0)"),
     *each("concat concatenate cat", "_([m, n])", "_([m, o, t[0]], axis=1)", "_([m, s[None, None]], axis=None)"),
     *each("vstack hstack dstack", "_([m, n])", "_([v, w])", "_([s, s])"),
     *each("matmul linalg.matmul", "_(m, sq)", "_(v, sq)", "_(t, sq)", "_(m, v)", "_(v, w)",
@@ -136,8 +148,22 @@ CALLS = [
     *each("nn.conv_transpose3d", "_(vol[..., :2, :], cub, s[None], 2)"),
     *each("linalg.norm", "_(sq)", "_(m, axis=1)", "_(m, 3, 0, True)", "_(sq, 'nuc')", "_(sqs, 2, (1, 2))"),
     *"""
-append(m, n) | append(m, o, axis=1) | astype(m, 'float64') | atleast_1d(s) | atleast_1d(s, m) | atleast_2d(v)
-atleast_3d(v, m) | average(m) | average(m, 1, p[0]) | average(m, weights=p) | average(t, (0, 2), returned=True)
+addcdiv(m, n, big) | addcdiv(m, 1.0, big, value=s) | addcmul(m, n, w, value=0.5) | addmm(m, n, sq)
+addmm(r, m, sq, beta=0.5, alpha=s) | addmv(two, m, v) | baddbmm(sqs, poss, mix[None] + sqs, beta=2.0) | diag_embed(m)
+diag_embed(v, 1) | frac(m) | index_select(m, 1, I) | lerp(m, n, 0.3) | lerp(m, n, p) | masked_fill(m, MASK, s)
+narrow(m, 1, 1, 2) | unbind(t, 1) | unflatten(m, 1, (3, 1)) | nn.affine_grid(t, (2, 1, 2, 3))
+nn.cosine_embedding_loss(m, n, SIGNS) | nn.cosine_similarity(m, n) | nn.cosine_similarity(t, m, axis=-1)
+nn.gaussian_nll_loss(m, n, p) | nn.gaussian_nll_loss(m, n, p, full=True, reduction='sum')
+nn.grid_sample(img, reshape(rows, (1, 2, 2, 2)) / 3)
+nn.grid_sample(img, reshape(rows, (1, 2, 2, 2)), padding_mode='border', align_corners=True) | nn.hardshrink(m)
+nn.softshrink(m, 0.3) | nn.hinge_embedding_loss(m, 2.0 * MASK - 1.0)
+nn.margin_ranking_loss(two, rows[0], SIGNS, 0.2) | nn.normalize(m) | nn.normalize(t, 1.0, -1)
+nn.pairwise_distance(m, n) | nn.pairwise_distance(m, v, 1.0, keepdims=True)
+nn.pixel_shuffle(reshape(img, (1, 4, 2, 5)), 2) | nn.pixel_unshuffle(img[..., :4], 2) | nn.poisson_nll_loss(m, p)
+nn.poisson_nll_loss(p, big, log_input=False, full=True) | nn.soft_margin_loss(m, 2.0 * MASK - 1.0)
+nn.triplet_margin_loss(m, n, t[0]) | nn.triplet_margin_loss(m, n, t[0], swap=True, p=1.0) | append(m, n)
+append(m, o, axis=1) | astype(m, 'float64') | atleast_1d(s) | atleast_1d(s, m) | atleast_2d(v) | atleast_3d(v, m)
+average(m) | average(m, 1, p[0]) | average(m, weights=p) | average(t, (0, 2), returned=True)
 bincount(J, w, length=3) | block([[m, o], [r, s]]) | broadcast_arrays(o, r, s) | broadcast_to(o, (2, 2, 3))
 choose(J, [m, r, s]) | choose(J + 5, [v, w], mode='wrap') | column_stack([v, w]) | column_stack([two, m])
 convolve(long, v) | convolve(v, long, 'same') | convolve(long, w, 'valid') | correlate(long, v)
@@ -205,13 +231,18 @@ METHODS = [
     *each("sum prod max min mean amax amin var std median", "m._()", "t._(axis=(0, 2), keepdims=True)"),
     *each("softmax log_softmax logsumexp cumsum cumprod sort", "m._()", "t._(axis=1)"),
     *"""
-t.view(4, 3) | o.expand(2, 3) | m.permute(1, 0) | m.clamp(-1.0, 0.7) | m.to('float64') | m.cast('float64') | p.pow(n)
-m.pow(2) | m.matmul(sq) | m.dot(w) | m.quantile(0.3) | long.topk(2) | m.leaky_relu(0.2) | m.gelu() | m.clip(-1.0, 0.7)
-m.reshape(3, 2) | m.reshape((6,)) | t.flatten(1) | t.transpose(2, 0, 1) | m.transpose() | o.squeeze(1)
-v.unsqueeze(0) | o.broadcast_to(2, 3) | m.slice(1, 0, 3, 2) | m.flip(0) | m.take(I, 1) | m.gather(1, II)
-m.scatter_add(1, II, mix) | m.astype('float64') | t.ravel() | t.swapaxes(0, 2) | sq.diagonal(1) | sq.trace()
-m.tril() | m.triu(1) | m.repeat(2) | m.tile(2, 1) | m.roll(1) | long.chunk(2) | m.T | t.mT | m[0] | m[:, ::-2]
-m[..., None] | t[1, :, I] | m[II[0][:, None] // 2, J] | m[1, AT] | m.at[0].set(w) | m.at[:, 1:].add(s)
+t.view(4, 3) | o.expand(2, 3) | m.permute(1, 0) | m.clamp(-1.0, 0.7) | m.to('float64') | m.cast('float64')
+m.atan2(n) | t.bmm(sqs[:, :, [0, 1, 0]].mT) | m.clamp_max(0.3) | m.clamp_min(s) | m.clone() | m.contiguous() | m.cpu()
+m.diff() | m.double() | m.erfc() | m.exp2() | o.expand_as(m) | m.index_add(1, I, n) | m.index_select(1, I)
+m.lerp(n, 0.2) | p.log10() | p.log2() | m.masked_fill(MASK, 2.0) | m.mm(sq) | t.movedim(0, 1) | m.mv(v)
+h.nan_to_num(1.0) | m.narrow(1, 0, 2) | m.neg() | v.outer(two) | p.reciprocal() | m.repeat_interleave(2, 1)
+m.reshape_as(m.T) | m.scatter(1, II, mix) | m.t() | p.tan() | t.unbind(2) | m.unflatten(1, (1, 3)) | m.view_as(m.T)
+p.pow(n) | m.pow(2) | m.matmul(sq) | m.dot(w) | m.quantile(0.3) | long.topk(2) | m.leaky_relu(0.2) | m.gelu()
+m.clip(-1.0, 0.7) | m.reshape(3, 2) | m.reshape((6,)) | t.flatten(1) | t.transpose(2, 0, 1) | m.transpose()
+o.squeeze(1) | v.unsqueeze(0) | o.broadcast_to(2, 3) | m.slice(1, 0, 3, 2) | m.flip(0) | m.take(I, 1)
+m.gather(1, II) | m.scatter_add(1, II, mix) | m.astype('float64') | t.ravel() | t.swapaxes(0, 2) | sq.diagonal(1)
+sq.trace() | m.tril() | m.triu(1) | m.repeat(2) | m.tile(2, 1) | m.roll(1) | long.chunk(2) | m.T | t.mT | m[0]
+m[:, ::-2] | m[..., None] | t[1, :, I] | m[II[0][:, None] // 2, J] | m[1, AT] | m.at[0].set(w) | m.at[:, 1:].add(s)
 m.at[J, I].add(v) | m.at[J, I].multiply(v) | m.at[[0, 1], [1, 2]].set(two) | v.at[I].max(w) | v.at[I].min(w)
 m.at[MASK].set(s) | m.at[II // 2, 0].get() | m.at[LL, 0].mul(n) | m + n | 1 - m | m * w | o / (r + 4) | p ** n
 m ** 3 | 2.0 ** m | m % 0.7 | 2.5 % p | m // 0.7 | -m | +m | m @ sq | v @ tall
@@ -227,15 +258,16 @@ RULES = (
 )
 WITHOUT = {
     INTEGERS: """
-        all allclose any argmax argmin argsort array_equal bitwise_and bitwise_invert bitwise_left_shift bitwise_not
-        bitwise_or bitwise_right_shift bitwise_xor count_nonzero digitize equal greater greater_equal invert isclose
-        isfinite isinf isnan left_shift less less_equal linalg.matrix_rank logical_and logical_not logical_or
-        logical_xor nn.one_hot not_equal one_hot ravel_multi_index right_shift searchsorted signbit unravel_index
+        all allclose any bucketize eq ge gt le lt ne argmax argmin argsort array_equal bitwise_and bitwise_invert
+        bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift bitwise_xor count_nonzero digitize equal greater
+        greater_equal invert isclose isfinite isinf isnan left_shift less less_equal linalg.matrix_rank logical_and
+        logical_not logical_or logical_xor nn.one_hot not_equal one_hot ravel_multi_index right_shift searchsorted
+        signbit unravel_index
     """,
     MADE: """
         arange empty empty_like eye from_dlpack geomspace identity linspace logspace ones randn tensor tri zeros
     """,
-    EAGER: "argwhere flatnonzero nonzero unique_all unique_counts unique_inverse unique_values",
+    EAGER: "argwhere flatnonzero nonzero unique unique_all unique_counts unique_inverse unique_values",
     "numbers of types": "can_cast finfo iinfo isdtype result_type",
     RULES: """
         check_grads checkpoint compile cond config debug_print explain_grad fori_loop grad hessian hvp jacfwd jacobian

@@ -54,11 +54,12 @@ def test_every_operand_and_constant_is_used():
 
 
 OTHER_METHODS = {
-    "all", "any", "argmax", "argmin", "argsort", "assign_", "at", "backward", "detach", "device", "dtype", "isfinite",
-    "isinf", "isnan", "item", "levels", "nbytes", "ndim", "nonzero", "numpy", "require_alive", "shape", "size",
+    "all", "any", "argmax", "argmin", "argsort", "assign_", "at", "backward", "bool", "count_nonzero", "detach",
+    "device", "dim", "dtype", "eq", "float", "ge", "gt", "int", "isfinite", "isinf", "isnan", "item", "le", "levels",
+    "long", "lt", "nbytes", "ndim", "ne", "nonzero", "numel", "numpy", "require_alive", "shape", "size",
     "to_device", "tolist", "zero_grad",
 }  # fmt: skip
-"""Methods and properties of tensors whose results are no floats, or no arrays."""
+"""Methods and properties of tensors whose results are no float64, or no arrays."""
 
 
 def test_every_method_is_called_or_has_no_derivative():
