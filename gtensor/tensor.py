@@ -37,6 +37,7 @@ from .types import (
     known,
     promote,
     resolve,
+    stored,
     type_of,
     uint64,
 )
@@ -420,7 +421,7 @@ def apply(name: str, *operands: Any, **params: Any) -> Tensor:
 def bind(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hint: str = "") -> Tensor:
     """Bind a primitive to tensors that already fit: into the trace in force, else evaluated at once."""
     if not prim.takes_stored:
-        narrow = _stored(tensors)
+        narrow = stored([t.type.dtype for t in tensors])
         if narrow is not None:
             wide = [cast(t, float32) if t.type.dtype.stored else t for t in tensors]
             out = bind(prim, wide, params, hint)
@@ -435,18 +436,6 @@ def bind(prim: Prim, tensors: Sequence[Tensor], params: Mapping[str, Any], hint:
     except GTensorError as error:
         _explain(error, prim, tensors)
         raise
-
-
-def _stored(tensors: Sequence[Tensor]) -> DType | None:
-    """The dtype of 16 bits that operands have and their result is rounded to, if they are floats of no other."""
-    found: DType | None = None
-    for t in tensors:
-        dtype = t.type.dtype
-        if dtype.floating:
-            if not dtype.stored:
-                return None
-            found = dtype if found is None or found == dtype else float32
-    return found
 
 
 def bind_all(

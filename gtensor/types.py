@@ -326,6 +326,21 @@ def _meet(a: DType, b: DType) -> DType:
     return next(d for d in SIGNED if d.itemsize > unsigned.itemsize and d.itemsize >= signed.itemsize)
 
 
+def stored(dtypes: Sequence[DType]) -> DType | None:
+    """The dtype of 16 bits that operands have and their result is rounded to, if they are floats of no other.
+
+    >>> stored([float16, int64]), stored([float16, float32])
+    (gtensor.float16, None)
+    """
+    found: DType | None = None
+    for dtype in dtypes:
+        if dtype.floating:
+            if not dtype.stored:
+                return None
+            found = dtype if found is None or found == dtype else float32
+    return found
+
+
 def resolve(type_: Type) -> Type:
     """What a weak type becomes when it leaves a function: the default float or int."""
     if not type_.weak:

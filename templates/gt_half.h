@@ -142,6 +142,22 @@ GT_INLINE gt_v_u32 gt_choose_u32(gt_v_i32 c, gt_v_u32 a, gt_v_u32 b)
     return ((gt_v_u32)c & a) | (~(gt_v_u32)c & b);
 }
 
+/* The instructions for float16 give the same values (a signalling NaN becomes a quiet one). */
+typedef short gt_shorts __attribute__((vector_size(2 * GT_LANES)));
+#if GT_WIDTH == 64 && defined(__AVX512F__) && GT_X86(vcvtph2ps512_mask) && GT_X86(vcvtps2ph512_mask)
+#define GT_WIDE(half)                                                                                            \
+    (gt_v_f32) __builtin_ia32_vcvtph2ps512_mask((gt_shorts)(half), gt_splat_f32(0), GT_ALL_LANES, GT_CURRENT_ROUNDING)
+#define GT_NARROW(a) (gt_v_u16) __builtin_ia32_vcvtps2ph512_mask(a, 0, (gt_shorts){0}, GT_ALL_LANES)
+#elif GT_WIDTH == 32 && defined(__F16C__) && GT_X86(vcvtph2ps256) && GT_X86(vcvtps2ph256)
+#define GT_WIDE(half) (gt_v_f32) __builtin_ia32_vcvtph2ps256((gt_shorts)(half))
+#define GT_NARROW(a) (gt_v_u16) __builtin_ia32_vcvtps2ph256(a, 0)
+#endif
+
+#if defined(GT_WIDE)
+GT_INLINE gt_v_f32 gt_wide_f16(gt_v_u16 half) { return GT_WIDE(half); }
+GT_INLINE gt_v_u16 gt_narrow_f16(gt_v_f32 a) { return GT_NARROW(a); }
+GT_INLINE gt_v_f32 gt_cast_v_f32_v_f16(gt_v_f32 a) { return GT_WIDE(GT_NARROW(a)); }
+#else
 GT_INLINE gt_v_f32 gt_wide_f16(gt_v_u16 half)
 {
     gt_v_u32 bits = __builtin_convertvector(half, gt_v_u32), size = bits & 0x7fffu;
@@ -168,6 +184,7 @@ GT_INLINE gt_v_f32 gt_cast_v_f32_v_f16(gt_v_f32 a)
     large = gt_choose_u32(size > GT_INFINITE, (size & ~0x1fffu) | GT_QUIET, large);
     return (gt_v_f32)((bits & GT_SIGN) | gt_choose_u32(size < GT_HALF_NORMAL, small, large));
 }
+#endif
 
 GT_INLINE gt_v_f32 gt_wide_bf16(gt_v_u16 half)
 {

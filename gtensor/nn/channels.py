@@ -58,7 +58,8 @@ def batch_norm(
     result = _affine(centred * rsqrt(spread + eps), scale, shift)
     ones = apply("broadcast", cast(as_tensor(1.0), tensor.dtype), shape=tuple(tensor.type.shape[i] for i in axes))
     total = apply("sum", ones, axis=tuple(range(len(axes)))) if isinstance(count, Dim) else count
-    unbiased = spread * (total / maximum(total - 1, 1))
+    freedom = maximum(total - 1, 1) if isinstance(count, Dim) else count - 1
+    unbiased = spread * (total / freedom)  # a known count stays a Python number, which takes the dtype of x
     new = {"mean": old_mean + momentum * (middle - old_mean), "var": old_var + momentum * (unbiased - old_var)}
     moved = {name: apply("reshape", stop_gradient(value), shape=(channels,)) for name, value in new.items()}
     return result, {name: cast(value, as_tensor(state[name]).dtype) for name, value in moved.items()}
