@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from . import errors, linalg, names, nn, optim, random
+from .arrays_file import load_arrays, save_arrays
 from .batch import vmap
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
@@ -350,6 +351,7 @@ __all__ = [
     "linalg",
     "linearize",
     "linspace",
+    "load_arrays",
     "log",
     "log1p",
     "log2",
@@ -410,6 +412,7 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "save_arrays",
     "scan",
     "scatter",
     "scatter_add",

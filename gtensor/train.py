@@ -203,6 +203,9 @@ class TrainStep(Resident):
         found = loop.parts(whole.count, size, lambda: sizes.full(size), rest)
         return [loop.Runner(part, own(part.bound)) for part in found]
 
+    def _settings(self) -> dict[str, Array]:
+        return dict(zip(("learning_rate",), self._rate, strict=False))
+
     def _rate_array(self) -> Array:
         if not self._rate:
             raise OptionError(

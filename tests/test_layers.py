@@ -31,8 +31,8 @@ LAYERS = {
     "C3": "codegen.write codegen.build",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
-    "L2": """interchange tensor methods reach trace pullback grad batch interp show check gradcheck explain record
-             jacobian debug""",
+    "L2": """arrays_file interchange tensor methods reach trace pullback grad batch interp show check gradcheck explain
+             record jacobian debug""",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg inspection ops.choice ops.closeness ops.counting
