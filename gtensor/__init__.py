@@ -198,6 +198,7 @@ if TYPE_CHECKING:
     from . import show
     from .api import compile
     from .gradcheck import check_grads
+    from .loading import load
     from .resident import Resident
     from .train import TrainStep
 
@@ -206,6 +207,7 @@ _LATE = {
     "TrainStep": _Lazy(".train", __name__),
     "check_grads": _Lazy(".gradcheck", __name__),
     "compile": _Lazy(".api", __name__),
+    "load": _Lazy(".loading", __name__),
 }
 """What is imported when it is first used: evaluating and differentiating need no compiler."""
 
@@ -351,6 +353,7 @@ __all__ = [
     "linalg",
     "linearize",
     "linspace",
+    "load",
     "load_arrays",
     "log",
     "log1p",

@@ -16,19 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from . import arrays_file, tree
-from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names
+from . import arrays_file, saved, tree
+from .calls import Inputs, Outputs, adapted, bind
 from .captures import Captures
 from .codegen.extent import Array as Described
 from .codegen.extent import state_layout
 from .codegen.library import Call, Loop, aligned_empty
 from .codegen.trampoline import Bridge, Guard
 from .errors import FileError, InternalError, ShapeError, SignatureError, TraceError
+from .saved import Code, captured_arrays
 from .shortcut import over_batches
 from .stages import Compiled, Inspected, Settings, Traced
 from .tensor import as_tensor
 from .trace import Signature, Spec, argument_names, leaf_type, split_arguments, to_array, trace_call
 from .types import Dim, Type, as_dtype, resolve
+from .wiring import Wiring
 
 Array = np.ndarray[Any, Any]
 
@@ -154,22 +156,21 @@ class Bound(Inspected):
     Raises SignatureError for arguments that differ from the specs, IndexError for an index out of range.
     """
 
-    def __init__(self, block: Block, compiled: Compiled, roots: Sequence[Any]) -> None:
-        call, wiring = compiled.traced.call, compiled.traced.wiring
-        count, graph, full = len(block.types), call.graph, call.signature
+    def __init__(self, block: Block, compiled: Code, roots: Sequence[Any]) -> None:
+        interface = compiled.interface
+        count, full, alias, name = len(block.types), interface.signature, interface.wiring.alias, interface.name
         self.block = block
-        self.compiled = compiled
+        self.compiled: Code = compiled  # type: ignore[assignment]
         batch = Signature(_batch_structure(full.structure), full.types[count:], full.statics, full.names[count:])
-        captured = graph.inputs[len(graph.inputs) - len(call.captured) :]
-        self.inputs = Inputs(graph.name, batch, Captures(call.captured, [v.type for v in captured], roots), depth=1)
-        shown = [i for i in range(len(graph.outputs)) if i not in wiring.alias]
-        structure = call.out_structure.children()[1] if wiring.alias else call.out_structure
-        self.outputs = Outputs([graph.outputs[i].type for i in shown], [-1] * len(shown), structure)
+        self.inputs = Inputs(name, batch, Captures(compiled.captured, interface.captured, roots), depth=1)
+        shown = [type_ for i, type_ in enumerate(interface.outputs) if i not in alias]
+        structure = interface.structure.children()[1] if alias else interface.structure
+        self.outputs = Outputs(shown, [-1] * len(shown), structure)
         self.frame: Call = compiled.library.acquire()
         if tuple(leaf.offset for leaf in compiled.library.model.state) != tuple(block.offsets):
-            raise InternalError(f"{graph.name}: the compiled state is laid out differently from its block")
+            raise InternalError(f"{name}: the compiled state is laid out differently from its block")
         self.frame.set_state(block.memory)
-        self._dims = dim_names(graph)
+        self._dims = interface.dims
         self.kept: list[Array] = []
         self.run = over_batches(
             self.frame, self.inputs, block.locked_by(compiled.library.bridge), self._checked, self.outputs.finish
@@ -275,7 +276,7 @@ class Resident(Inspected):
         return self.step.run(*batch)
 
     @property
-    def compiled(self) -> Compiled:  # type: ignore[override]
+    def compiled(self) -> Code:  # type: ignore[override]
         """The last stage of the step."""
         return self.step.compiled
 
@@ -319,6 +320,22 @@ class Resident(Inspected):
         for name, array in settings.items():
             array[...] = held[name]
         return extra
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the compiled step and its state into a folder; `gt.load` makes a Resident that goes on.
+
+        An earlier saved model of that name is replaced. Raises FileError for a folder that holds anything else, and
+        for arguments or results that cannot be written down, as `Executable.save`; MissingPackageError without the
+        package safetensors.
+        """
+        self._save(folder, "resident")
+
+    def _save(self, folder: str | os.PathLike[str], kind: str, **extra: Any) -> None:
+        values = self.step.inputs.captures.now()
+        if values is None:
+            raise self.step.inputs.refusal(())
+        arrays = {**self.block.copies(), **self._settings(), **captured_arrays(values)}
+        saved.save(folder, kind, self.step.compiled, arrays, **extra)
 
     def _settings(self) -> dict[str, Array]:
         """What a checkpoint keeps beside the state, by name."""
