@@ -1,4 +1,4 @@
-"""The command `gtensor`: demo, inspect, cache, doctor.
+"""The command `gtensor`: demo, inspect, build, cache, doctor.
 
 Comes in: the command line. Goes out: plain text on standard output, an exit status. Law: a mistake of the user is
 one message on standard error, never a traceback.
@@ -14,13 +14,15 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import demo, doctor
-from .api import CompiledFunction, compile
+from .api import CompiledFunction, Executable, compile
 from .codegen import build
 from .errors import GTensorError, OptionError
 from .report import amount, text
+from .resident import Resident
 from .stages import Inspected, Lowered, Settings
 from .trace import Spec, spec
 from .types import DTYPES
@@ -58,12 +60,21 @@ def _parser() -> argparse.ArgumentParser:
         "inspect",
         help="show a stage of a function's compilation",
         description="Show what becomes of a function: its graph, the loops, the C, the assembly.",
-        epilog="a spec is a type, or a pytree of types: f32[32,8]  i64[]  f32[B<=512,784]  {'w': f32[8,4]}",
+        epilog=SPECS,
     )
-    command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
+    _add_function(command)
     command.add_argument("--stage", choices=STAGES, default="c", help="what to show (default: c)")
-    command.add_argument("--spec", action="append", default=[], help="the type of one argument; repeat for each")
     command.set_defaults(run=_inspect)
+
+    command = commands.add_parser(
+        "build",
+        help="compile a function ahead of time into a folder",
+        description="Compile a function, or what a TrainStep or Resident of a module is, into a folder for gt.load.",
+        epilog=SPECS,
+    )
+    _add_function(command)
+    command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/name")
+    command.set_defaults(run=_build)
 
     command = commands.add_parser("cache", help="list, describe, prune or clear the compiled models")
     actions = command.add_subparsers(title="actions", required=True, metavar="action")
@@ -79,7 +90,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ---- inspect ---------------------------------------------------------------------------------------------
+SPECS = "a spec is a type, or a pytree of types: f32[32,8]  i64[]  f32[B<=512,784]  {'w': f32[8,4]}"
+
+
+def _add_function(command: argparse.ArgumentParser) -> None:
+    command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
+    command.add_argument("--spec", action="append", default=[], help="the type of one argument; repeat for each")
+
+
+# ---- inspect, build ---------------------------------------------------------------------------------------
 
 STAGES = ("trace", "simplified", "schedule", "program", "memory", "kernels", "c", "assembly")
 
@@ -87,6 +106,18 @@ STAGES = ("trace", "simplified", "schedule", "program", "memory", "kernels", "c"
 def _inspect(arguments: argparse.Namespace) -> int:
     lowered, last = _found(arguments.function, [parse_spec(given) for given in arguments.spec])
     print(_SHOW.get(arguments.stage, _show_stage(arguments.stage))(lowered, last).rstrip("\n"))
+    return 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    found = _found(arguments.function, [parse_spec(given) for given in arguments.spec])[1]()
+    if not isinstance(found, (Executable, CompiledFunction, Resident)):
+        raise OptionError(f"{arguments.function} is {type(found).__name__}, which cannot be saved by itself")
+    found.save(arguments.output)
+    folder = Path(arguments.output)
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            print(f"{amount(path.stat().st_size, 'B'):>9}  {folder / path.relative_to(folder)}")
     return 0
 
 
