@@ -197,6 +197,7 @@ topk = top_k
 if TYPE_CHECKING:
     from . import show
     from .api import compile
+    from .exporting import export
     from .gradcheck import check_grads
     from .loading import load
     from .resident import Resident
@@ -207,6 +208,7 @@ _LATE = {
     "TrainStep": _Lazy(".train", __name__),
     "check_grads": _Lazy(".gradcheck", __name__),
     "compile": _Lazy(".api", __name__),
+    "export": _Lazy(".exporting", __name__),
     "load": _Lazy(".loading", __name__),
 }
 """What is imported when it is first used: evaluating and differentiating need no compiler."""
@@ -305,6 +307,7 @@ __all__ = [
     "expand_dims",
     "explain_grad",
     "expm1",
+    "export",
     "eye",
     "flatten",
     "flip",

@@ -177,9 +177,11 @@ class CompiledFunction(Inspected):
     @property
     def compiled(self) -> Code:  # type: ignore[override]
         """The last stage of the specialisation that was used last; raises SignatureError if there is none."""
-        return self._last().compiled
+        return self.last.compiled
 
-    def _last(self) -> Executable:
+    @property
+    def last(self) -> Executable:
+        """The specialisation that was used last; raises SignatureError if there is none."""
         if not self._recent:
             name = getattr(self.fn, "__name__", "the function")
             raise SignatureError(
@@ -190,7 +192,7 @@ class CompiledFunction(Inspected):
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the specialisation that was used last into a folder, as `Executable.save`."""
-        self._last().save(folder)
+        self.last.save(folder)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The first stage for arguments like these: arrays, tensors, numbers, `gt.spec`, or pytrees of them.

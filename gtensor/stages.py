@@ -79,6 +79,7 @@ class Settings:
                 cc=get("cc"),
                 cflags=get("cflags"),
                 blas=get("blas"),
+                variant=get("variant"),
                 sanitize=get("sanitize"),
                 timing=bool(get("time")),
                 flush=bool(get("flush")),

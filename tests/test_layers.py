@@ -28,7 +28,7 @@ LAYERS = {
              codegen.blocking codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi
              codegen._abi codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache
              codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines codegen.routine""",
-    "C3": "codegen.write codegen.build codegen.bundle",
+    "C3": "codegen.write codegen.build codegen.bundle codegen.exported",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
     "L2": """arrays_file interchange tensor methods reach trace pullback grad batch interp show check gradcheck explain
@@ -47,8 +47,8 @@ LAYERS = {
              nn.channels nn.convolution nn.image_layers nn.pooling nn.resizing linalg linalg.factors linalg.norms
              linalg.products linalg.systems""",
     "L5": "schedule fuse kernel steps statements lower",
-    "L6": """gtensor api captures wiring interface saved loading calls donation pipeline stages report resident shortcut
-             loop train nn nn.updaters cli demo doctor""",
+    "L6": """gtensor api captures wiring interface saved loading exporting calls donation pipeline stages report
+             resident shortcut loop train nn nn.updaters cli demo doctor""",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 
