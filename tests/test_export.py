@@ -336,3 +336,50 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert "line/line.h" in out and "state 64 B, work" in out
     assert cli.main([*command, "LINE"]) == 2
     assert "cannot begin C names" in capsys.readouterr().err
+
+
+# ---- without an operating system ---------------------------------------------------------------------------
+
+BARE = """
+#include "tiny.h"
+static uint64_t state[TINY_STATE_BYTES / 8 + 8], work[TINY_WORK_BYTES / 8 + 8];
+static float x[8], y[4], loss;
+void *memcpy(void *to, const void *from, size_t n)
+{
+    for (size_t i = 0; i < n; ++i)
+        ((volatile char *)to)[i] = ((const char *)from)[i];
+    return to;
+}
+void *memset(void *to, int c, size_t n)
+{
+    for (size_t i = 0; i < n; ++i)
+        ((volatile char *)to)[i] = (char)c;
+    return to;
+}
+void start(void)
+{
+    tiny model;
+    tiny_init(&model, tiny_align(state), tiny_align(work));
+    for (;;)
+        tiny_train_step(&model, x, y, &loss);
+}
+"""
+
+
+def test_a_tiny_network_fits_a_small_device(tmp_path):
+    """A network of 8, 32 and 4 units that learns from one example at a time, as a program without a C library."""
+
+    def tiny(p, x, y):
+        h = gt.tanh(x @ p["w1"] + p["b1"])
+        return gt.mean((h @ p["w2"] + p["b2"] - y) ** 2)
+
+    p = {"w1": gt.ones((8, 32)), "b1": gt.zeros(32), "w2": gt.ones((32, 4)), "b2": gt.zeros(4)}
+    train = gt.TrainStep(tiny, p, gt.optim.sgd(0.05), gt.spec((1, 8)), gt.spec((1, 4)))
+    gt.export(tmp_path, train, prefix="tiny")
+    (tmp_path / "main.c").write_text(BARE)
+    flags = ["-std=c99", "-Os", "-ffreestanding", "-fno-pic", "-ffunction-sections", "-fdata-sections"]
+    link = ["-nostdlib", "-static", "-no-pie", "-Wl,--gc-sections,-e,start,--build-id=none"]
+    run("cc", *flags, *tmp_path.glob("*.c"), *link, "-o", tmp_path / "bare")
+    text, data, bss = map(int, run("size", tmp_path / "bare").splitlines()[1].split()[:3])
+    assert data + bss < 16 * 1024, (text, data, bss)
+    assert text + data < 32 * 1024, (text, data, bss)
