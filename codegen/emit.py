@@ -84,10 +84,11 @@ def _flags(items: Iterable[_Item]) -> Iterator[str]:
             yield item.flag
 
 
-def emit(plan: Plan, target: Target, timed: bool = False, flushing: bool = False) -> Source:
+def emit(plan: Plan, target: Target, timed: bool = False, flushing: bool = False, whole: bool = False) -> Source:
     """The C of a planned program for a target.
 
-    `timed` adds the clock of gt_time.h around each kernel; `flushing` lets denormal numbers count as zero in a step.
+    `timed` adds the clock of gt_time.h around each kernel; `flushing` lets denormal numbers count as zero in a step;
+    `whole` keeps all in one file, however long.
     """
     told = description(plan)
     plan = _with_dim_names(plan)
@@ -98,7 +99,7 @@ def emit(plan: Plan, target: Target, timed: bool = False, flushing: bool = False
     count = Dim(COUNT, names.new("count"), 2**62)
     functions, found = kernel_functions(plan, target, names, count)
     items = _items(program.steps, found)
-    groups = _units(functions)
+    groups = [functions] if whole else _units(functions)
     alone = len(groups) == 1
     if not alone:
         for function in functions:
@@ -122,7 +123,7 @@ def emit(plan: Plan, target: Target, timed: bool = False, flushing: bool = False
         **_prelude(groups[0] if alone else [], target, program.buffer(program.loss) if program.loss else None),
         **told,
     }
-    render = _renderer()
+    render = renderer()
     units = [Unit(f"{title}.c", render("module.c.j2", module))]
     for number, group in enumerate([] if alone else groups, 1):
         more = {"title": comment(program.name), "kernels": group, "module": False, "alone": False, "flushing": False}
@@ -404,7 +405,7 @@ def _prelude(functions: Sequence[Function], target: Target, loss: Buffer | None 
     }
 
 
-def _renderer() -> Callable[[str, Mapping[str, Any]], str]:
+def renderer() -> Callable[[str, Mapping[str, Any]], str]:
     """Renders a template of the templates folder."""
     import jinja2
 

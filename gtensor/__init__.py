@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from . import errors, linalg, names, nn, optim, random
+from .arrays_file import load_arrays, save_arrays
 from .batch import vmap
 from .codegen.lazy import Lazy as _Lazy
 from .config import config
@@ -196,7 +197,9 @@ topk = top_k
 if TYPE_CHECKING:
     from . import show
     from .api import compile
+    from .exporting import export
     from .gradcheck import check_grads
+    from .loading import load
     from .resident import Resident
     from .train import TrainStep
 
@@ -205,6 +208,8 @@ _LATE = {
     "TrainStep": _Lazy(".train", __name__),
     "check_grads": _Lazy(".gradcheck", __name__),
     "compile": _Lazy(".api", __name__),
+    "export": _Lazy(".exporting", __name__),
+    "load": _Lazy(".loading", __name__),
 }
 """What is imported when it is first used: evaluating and differentiating need no compiler."""
 
@@ -303,6 +308,7 @@ __all__ = [
     "expand_dims",
     "explain_grad",
     "expm1",
+    "export",
     "eye",
     "flatten",
     "flip",
@@ -354,6 +360,8 @@ __all__ = [
     "linalg",
     "linearize",
     "linspace",
+    "load",
+    "load_arrays",
     "log",
     "log1p",
     "log2",
@@ -414,6 +422,7 @@ __all__ = [
     "reshape",
     "round",
     "rsqrt",
+    "save_arrays",
     "scan",
     "scatter",
     "scatter_add",

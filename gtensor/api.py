@@ -10,18 +10,22 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, overload
 
-from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names, normal
+from . import saved
+from .calls import Inputs, Outputs, adapted, bind, normal
 from .captures import Captures
 from .donation import Donation, pairs
 from .errors import OptionError, SignatureError, TraceError
+from .saved import Code, captured_arrays
 from .shortcut import MISS, miss, stepper
 from .stages import Compiled, Inspected, Lowered, Settings, Traced
 from .tensor import STATE, Tensor
 from .trace import Signature, Spec, split_arguments, trace_call
+from .wiring import Wiring
 
 Names = str | Sequence[str]
 Decorator = Callable[[Callable[..., Any]], "CompiledFunction"]
@@ -40,25 +44,36 @@ class Executable(Inspected):
     (3, 2)
     """
 
-    def __init__(self, fn: Callable[..., Any], compiled: Compiled, donate: Sequence[str]) -> None:
-        traced, library = compiled.traced.call, compiled.library
-        graph, alias = traced.graph, compiled.traced.wiring.alias
-        count = len(graph.inputs) - len(traced.captured)
-        self.compiled = compiled
+    def __init__(self, fn: Callable[..., Any], compiled: Code, donate: Sequence[str]) -> None:
+        library, interface = compiled.library, compiled.interface
+        alias, outputs = interface.wiring.alias, interface.outputs
+        self.compiled: Code = compiled  # type: ignore[assignment]
         self.fn = fn
-        captures = Captures(traced.captured, [v.type for v in graph.inputs[count:]], (fn, *_held(traced.signature)))
-        self.inputs = Inputs(graph.name, traced.signature, captures)
-        aliases = [alias.get(i, -1) for i in range(len(graph.outputs))]
-        self.outputs = Outputs([atom.type for atom in graph.outputs], aliases, traced.out_structure)
-        self.donation = Donation(traced, donate) if donate else None
+        captures = Captures(compiled.captured, interface.captured, (fn, *_held(interface.signature)))
+        self.inputs = Inputs(interface.name, interface.signature, captures)
+        self.outputs = Outputs(outputs, [alias.get(i, -1) for i in range(len(outputs))], interface.structure)
+        self.donate = tuple(donate)
+        self.donation = Donation(interface.signature, donate) if donate else None
         self.library = library
-        self._dims = dim_names(graph)
+        self._dims = interface.dims
         self._call, self._guard = library.acquire(), library.bridge.guard()
         self._step = self._stepper(miss)
         self._run = self.stepper(self._checked)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(*args, **kwargs) if STATE.scope is None else self.fn(*args, **kwargs)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the compiled function into a folder, with a copy of the arrays it captured; `gt.load` reads it.
+
+        An earlier saved model of that name is replaced. Raises FileError for a folder that holds anything else, and
+        for arguments or results that cannot be written down: trees may have dicts with names, lists and tuples,
+        static arguments are numbers or texts.
+        """
+        values = self.inputs.captures.now()
+        if values is None:
+            raise self.inputs.refusal(((), {}))
+        saved.save(folder, "function", self.compiled, captured_arrays(values), donate=list(self.donate))
 
     def stepper(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the arguments that takes those that fit as they are, and hands others to `otherwise`."""
@@ -160,15 +175,24 @@ class CompiledFunction(Inspected):
         return f"<compiled function {getattr(self.fn, '__name__', self.fn)}, {len(self._known)} signatures>"
 
     @property
-    def compiled(self) -> Compiled:  # type: ignore[override]
+    def compiled(self) -> Code:  # type: ignore[override]
         """The last stage of the specialisation that was used last; raises SignatureError if there is none."""
+        return self.last.compiled
+
+    @property
+    def last(self) -> Executable:
+        """The specialisation that was used last; raises SignatureError if there is none."""
         if not self._recent:
             name = getattr(self.fn, "__name__", "the function")
             raise SignatureError(
                 f"{name} is not compiled yet: that happens at the first call",
                 hint="call it, or compile ahead of time: .trace(…).lower().compile()",
             )
-        return self._recent[0].compiled
+        return self._recent[0]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the specialisation that was used last into a folder, as `Executable.save`."""
+        self.last.save(folder)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The first stage for arguments like these: arrays, tensors, numbers, `gt.spec`, or pytrees of them.

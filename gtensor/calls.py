@@ -9,7 +9,7 @@ are fresh memory, or that of a donated argument.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,7 +19,6 @@ from . import tree
 from .captures import Captures
 from .codegen.library import Call
 from .errors import DTypeError, GTensorError, SignatureError, TraceError
-from .ir import Graph
 from .tensor import Tensor
 from .trace import Signature, Spec, leaf_type, to_array
 from .types import Dim, Type
@@ -28,31 +27,6 @@ Array = np.ndarray[Any, Any]
 
 READABLE = 0x101
 """NumPy's flags C_CONTIGUOUS and ALIGNED: what C can read where it is."""
-
-
-@dataclass(frozen=True)
-class Wiring:
-    """How a graph's inputs and outputs share memory.
-
-    `state` maps inputs to leaves of a state block, `alias` maps outputs to the inputs whose memory they take over,
-    `loss` is the output that is also reported as a number.
-    """
-
-    state: Mapping[int, int] = field(default_factory=dict)
-    alias: Mapping[int, int] = field(default_factory=dict)
-    loss: int | None = None
-
-    def as_text(self) -> str:
-        """For the cache key: a line each.
-
-        >>> print(Wiring(alias={1: 0}, loss=0).as_text())
-        state
-        alias 1:0
-        loss 0
-        """
-        pairs = (("state", self.state), ("alias", self.alias))
-        lines = [" ".join([name, *(f"{k}:{v}" for k, v in sorted(found.items()))]) for name, found in pairs]
-        return "\n".join([*lines, f"loss {'' if self.loss is None else self.loss}".rstrip()])
 
 
 # ---- inputs ----------------------------------------------------------------------------------------------
@@ -444,12 +418,6 @@ def _advice(want: Wanted, given: Type, same_shape: bool) -> str:
     if want.shape is None:
         return "give all arguments the same run-time extent, at most its bound"
     return 'compile for this shape too, or with a run-time extent: gt.spec(("B", …), max={"B": …})'
-
-
-def dim_names(graph: Graph) -> list[str]:
-    """The run-time extents of a graph in the order of the compiled function's dimensions: as its inputs name them."""
-    extents = (extent for var in graph.inputs for extent in var.type.shape)
-    return list(dict.fromkeys(extent.name for extent in extents if isinstance(extent, Dim)))
 
 
 def bind(call: Call, arrays: Sequence[Array], state: Array | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The command `gtensor`: demo, inspect, cache, doctor.
+"""The command `gtensor`: demo, inspect, build, export, cache, doctor.
 
 Comes in: the command line. Goes out: plain text on standard output, an exit status. Law: a mistake of the user is
 one message on standard error, never a traceback.
@@ -13,14 +13,17 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import demo, doctor
-from .api import CompiledFunction, compile
+from .api import CompiledFunction, Executable, compile
 from .codegen import build
 from .errors import GTensorError, OptionError
+from .exporting import VARIANTS, export
 from .report import amount, text
+from .resident import Resident
 from .stages import Inspected, Lowered, Settings
 from .trace import Spec, spec
 from .types import DTYPES
@@ -58,12 +61,34 @@ def _parser() -> argparse.ArgumentParser:
         "inspect",
         help="show a stage of a function's compilation",
         description="Show what becomes of a function: its graph, the loops, the C, the assembly.",
-        epilog="a spec is a type, or a pytree of types: f32[32,8]  i64[]  f32[B<=512,784]  {'w': f32[8,4]}",
+        epilog=SPECS,
     )
-    command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
+    _add_function(command)
     command.add_argument("--stage", choices=STAGES, default="c", help="what to show (default: c)")
-    command.add_argument("--spec", action="append", default=[], help="the type of one argument; repeat for each")
     command.set_defaults(run=_inspect)
+
+    command = commands.add_parser(
+        "build",
+        help="compile a function ahead of time into a folder",
+        description="Compile a function, or what a TrainStep or Resident of a module is, into a folder for gt.load.",
+        epilog=SPECS,
+    )
+    _add_function(command)
+    command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/name")
+    command.set_defaults(run=_build)
+
+    command = commands.add_parser(
+        "export",
+        help="write a step or function as a C project that needs no Python",
+        description="Write a step or function of a module as C99 with a header, an example and a Makefile.",
+        epilog=SPECS,
+    )
+    _add_function(command)
+    command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/mlp")
+    command.add_argument("--predict", metavar="module:function", help="what step.bind gave")
+    command.add_argument("--prefix", default="model", help="begins all names of the C (default: model)")
+    command.add_argument("--variant", choices=VARIANTS, default="portable", help="vector: for this machine's vectors")
+    command.set_defaults(run=_export)
 
     command = commands.add_parser("cache", help="list, describe, prune or clear the compiled models")
     actions = command.add_subparsers(title="actions", required=True, metavar="action")
@@ -79,7 +104,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ---- inspect ---------------------------------------------------------------------------------------------
+SPECS = "a spec is a type, or a pytree of types: f32[32,8]  i64[]  f32[B<=512,784]  {'w': f32[8,4]}"
+
+
+def _add_function(command: argparse.ArgumentParser) -> None:
+    command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
+    command.add_argument("--spec", action="append", default=[], help="the type of one argument; repeat for each")
+
+
+# ---- inspect, build ---------------------------------------------------------------------------------------
 
 STAGES = ("trace", "simplified", "schedule", "program", "memory", "kernels", "c", "assembly")
 
@@ -88,6 +121,31 @@ def _inspect(arguments: argparse.Namespace) -> int:
     lowered, last = _found(arguments.function, [parse_spec(given) for given in arguments.spec])
     print(_SHOW.get(arguments.stage, _show_stage(arguments.stage))(lowered, last).rstrip("\n"))
     return 0
+
+
+def _build(arguments: argparse.Namespace) -> int:
+    found = _found(arguments.function, [parse_spec(given) for given in arguments.spec])[1]()
+    if not isinstance(found, (Executable, CompiledFunction, Resident)):
+        raise OptionError(f"{arguments.function} is {type(found).__name__}, which cannot be saved by itself")
+    found.save(arguments.output)
+    _print_files(path for path in sorted(Path(arguments.output).rglob("*")) if path.is_file())
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    found = _found(arguments.function, [parse_spec(given) for given in arguments.spec])[1]()
+    predict: Any = None if arguments.predict is None else _found(arguments.predict, [])[1]()
+    _print_files(export(arguments.output, found, predict=predict, prefix=arguments.prefix, variant=arguments.variant))
+    sizes = (Path(arguments.output) / f"{arguments.prefix}.h").read_text(encoding="utf-8")
+    state, work = (re.search(rf"_{name}_BYTES (\d+)", sizes) for name in ("STATE", "WORK"))
+    assert state and work
+    print(f"state {amount(int(state[1]), 'B')}, work {amount(int(work[1]), 'B')}")
+    return 0
+
+
+def _print_files(paths: Iterable[Path]) -> None:
+    for path in paths:
+        print(f"{amount(path.stat().st_size, 'B'):>9}  {path}")
 
 
 def _show_stage(stage: str) -> Callable[[Lowered, Callable[[], Inspected]], str]:

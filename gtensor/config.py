@@ -50,6 +50,7 @@ SETTINGS: dict[str, Setting] = {
     "skip": Setting("GT_SKIP", _names, lambda: (), "names of passes to leave out"),
     "time": Setting("GT_TIME", int, lambda: 0, "1: time each kernel inside the C and print a table at exit"),
     "flush": Setting("GT_FLUSH", int, lambda: 0, "1: denormal numbers count as zero inside compiled functions"),
+    "variant": Setting("GT_VARIANT", str, lambda: "native", "native, or portable: plain C99, as an export has it"),
     "sanitize": Setting("GT_SANITIZE", str, lambda: "", "sanitizers for the generated C, such as address,undefined"),
 }
 

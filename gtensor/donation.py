@@ -17,15 +17,14 @@ import numpy as np
 from .calls import READABLE
 from .errors import DonatedError
 from .tensor import Tensor
-from .trace import Traced
+from .trace import Signature, Traced
 from .types import Type, float32
 
 Array = np.ndarray[Any, Any]
 
 
-def positions(traced: Traced, names: Sequence[str]) -> list[int]:
+def positions(signature: Signature, names: Sequence[str]) -> list[int]:
     """The leaves of the arguments with these names."""
-    signature = traced.signature
     heads = [name.split(".")[0] for name in signature.names]
     return [i for i, head in enumerate(heads) if head in names and signature.types[i] is not None]
 
@@ -37,7 +36,7 @@ def pairs(traced: Traced, names: Sequence[str]) -> dict[int, int]:
     """
     signature, graph = traced.signature, traced.graph
     numbers = {leaf: i for i, leaf in enumerate(i for i, t in enumerate(signature.types) if t is not None)}
-    free = {numbers[leaf]: signature.names[leaf] for leaf in positions(traced, names)}
+    free = {numbers[leaf]: signature.names[leaf] for leaf in positions(signature, names)}
     found: dict[int, int] = {}
     for by_path in (True, False):
         for output, (atom, name) in enumerate(zip(graph.outputs, graph.output_names, strict=True)):
@@ -64,11 +63,11 @@ def _same_path(output: str, donated: str) -> bool:
 class Donation:
     """The donated leaves of one signature: their positions among the leaves and among the arrays of a call."""
 
-    def __init__(self, traced: Traced, names: Sequence[str]) -> None:
-        types = traced.signature.types
-        self.leaves = positions(traced, names)
+    def __init__(self, signature: Signature, names: Sequence[str]) -> None:
+        types = signature.types
+        self.leaves = positions(signature, names)
         self.slots = [sum(t is not None for t in types[:leaf]) for leaf in self.leaves]
-        self.names = [traced.signature.names[leaf] for leaf in self.leaves]
+        self.names = [signature.names[leaf] for leaf in self.leaves]
 
     def prepare(self, leaves: Sequence[Any], arrays: list[Array]) -> None:
         """Replace arrays of donated leaves by ones that C may overwrite: the leaf's own memory if nothing else sees it.

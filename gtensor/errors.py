@@ -152,6 +152,14 @@ class DonatedError(GTensorError, RuntimeError):
     """A tensor whose memory was given to a compiled call and overwritten."""
 
 
+class FileError(GTensorError, ValueError):
+    """A file of arrays that is damaged, or does not hold what is expected of it."""
+
+
+class MissingPackageError(GTensorError, ImportError):
+    """An optional package that a function needs."""
+
+
 class ToolchainError(GTensorError, RuntimeError):
     """No C compiler, one that fails, or a BLAS that was named and is missing; the message says what was tried."""
 

@@ -7,28 +7,35 @@ functions share it (`bind`); calls on one block run one after another; a call th
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from . import tree
-from .calls import Inputs, Outputs, Wiring, adapted, bind, dim_names
+from . import arrays_file, saved, tree
+from .calls import Inputs, Outputs, adapted, bind
 from .captures import Captures
 from .codegen.extent import Array as Described
 from .codegen.extent import state_layout
 from .codegen.library import Call, Loop, aligned_empty
 from .codegen.trampoline import Bridge, Guard
-from .errors import InternalError, ShapeError, SignatureError, TraceError
+from .errors import FileError, InternalError, ShapeError, SignatureError, TraceError
+from .saved import Code, captured_arrays
 from .shortcut import over_batches
 from .stages import Compiled, Inspected, Settings, Traced
+from .tensor import as_tensor
 from .trace import Signature, Spec, argument_names, leaf_type, split_arguments, to_array, trace_call
-from .types import Dim, Type, resolve
+from .types import Dim, Type, as_dtype, resolve
+from .wiring import Wiring
 
 Array = np.ndarray[Any, Any]
+
+EXTRA = "extra:"
+"""Begins the names of a checkpoint's arrays that are no part of the state."""
 
 
 class Block:
@@ -69,6 +76,17 @@ class Block:
     def tree(self) -> Any:
         """The state's tree with the views."""
         return tree.unflatten(self.structure, self.views)
+
+    def copies(self) -> dict[str, Array]:
+        """A copy of each leaf by its name, all of one moment."""
+        with self.lock:
+            return {name: view.copy() for name, view in zip(self.names, self.views, strict=True)}
+
+    def take(self, arrays: Mapping[str, Array]) -> None:
+        """Put arrays in the place of the leaves."""
+        with self.lock:
+            for name, view in zip(self.names, self.views, strict=True):
+                view[...] = arrays[name]
 
 
 def _state_type(leaf: Any, name: str) -> Type:
@@ -138,22 +156,21 @@ class Bound(Inspected):
     Raises SignatureError for arguments that differ from the specs, IndexError for an index out of range.
     """
 
-    def __init__(self, block: Block, compiled: Compiled, roots: Sequence[Any]) -> None:
-        call, wiring = compiled.traced.call, compiled.traced.wiring
-        count, graph, full = len(block.types), call.graph, call.signature
+    def __init__(self, block: Block, compiled: Code, roots: Sequence[Any]) -> None:
+        interface = compiled.interface
+        count, full, alias, name = len(block.types), interface.signature, interface.wiring.alias, interface.name
         self.block = block
-        self.compiled = compiled
+        self.compiled: Code = compiled  # type: ignore[assignment]
         batch = Signature(_batch_structure(full.structure), full.types[count:], full.statics, full.names[count:])
-        captured = graph.inputs[len(graph.inputs) - len(call.captured) :]
-        self.inputs = Inputs(graph.name, batch, Captures(call.captured, [v.type for v in captured], roots), depth=1)
-        shown = [i for i in range(len(graph.outputs)) if i not in wiring.alias]
-        structure = call.out_structure.children()[1] if wiring.alias else call.out_structure
-        self.outputs = Outputs([graph.outputs[i].type for i in shown], [-1] * len(shown), structure)
+        self.inputs = Inputs(name, batch, Captures(compiled.captured, interface.captured, roots), depth=1)
+        shown = [type_ for i, type_ in enumerate(interface.outputs) if i not in alias]
+        structure = interface.structure.children()[1] if alias else interface.structure
+        self.outputs = Outputs(shown, [-1] * len(shown), structure)
         self.frame: Call = compiled.library.acquire()
         if tuple(leaf.offset for leaf in compiled.library.model.state) != tuple(block.offsets):
-            raise InternalError(f"{graph.name}: the compiled state is laid out differently from its block")
+            raise InternalError(f"{name}: the compiled state is laid out differently from its block")
         self.frame.set_state(block.memory)
-        self._dims = dim_names(graph)
+        self._dims = interface.dims
         self.kept: list[Array] = []
         self.run = over_batches(
             self.frame, self.inputs, block.locked_by(compiled.library.bridge), self._checked, self.outputs.finish
@@ -259,7 +276,7 @@ class Resident(Inspected):
         return self.step.run(*batch)
 
     @property
-    def compiled(self) -> Compiled:  # type: ignore[override]
+    def compiled(self) -> Code:  # type: ignore[override]
         """The last stage of the step."""
         return self.step.compiled
 
@@ -267,6 +284,62 @@ class Resident(Inspected):
     def state(self) -> Any:
         """The state as NumPy arrays in its tree. They are the memory itself: calls change them, and so may you."""
         return self.block.tree
+
+    def checkpoint(self, path: str | os.PathLike[str], **extra: Any) -> None:
+        """Write the state into a safetensors file, each leaf under its path, and the arrays `extra` beside it.
+
+        What a run needs to go on is in the state: parameters, the optimizer's moments and step count. A random key or
+        the number of an epoch that the caller keeps goes into `extra`. The file is replaced when the new one is
+        complete. Raises MissingPackageError without the package safetensors, OSError where the file cannot be written.
+
+        >>> import gtensor as gt, tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.safetensors"
+        >>> counter = gt.Resident(lambda total, x: (total + x, None), gt.zeros(2), [gt.spec((2,))])
+        >>> counter(gt.ones(2)); counter.checkpoint(path, epoch=3); counter(gt.ones(2))
+        >>> int(counter.restore(path)["epoch"]), counter.state
+        (3, array([1., 1.], dtype=float32))
+        """
+        kept = {f"{EXTRA}{name}": to_array(as_tensor(value)) for name, value in extra.items()}
+        arrays_file.write(path, {**self.block.copies(), **self._settings(), **kept})
+
+    def restore(self, path: str | os.PathLike[str]) -> dict[str, Array]:
+        """Take the state from a file of `checkpoint`; returns the arrays it was given as `extra`.
+
+        The run goes on with the bits that it would have had. Raises FileError for a file that is damaged, and for the
+        state of another model, naming each difference, and then leaves the state as it is; OSError where the file
+        cannot be read.
+        """
+        held, settings = arrays_file.read(path), self._settings()
+        extra = {name.removeprefix(EXTRA): held.pop(name) for name in list(held) if name.startswith(EXTRA)}
+        expected = dict(zip(self.block.names, self.block.types, strict=True))
+        expected |= {name: Type(array.shape, as_dtype(array.dtype)) for name, array in settings.items()}
+        lines = arrays_file.differences(expected, held)
+        if lines:
+            raise FileError(f"{os.fspath(path)} holds another state:\n  " + "\n  ".join(lines))
+        self.block.take(held)
+        for name, array in settings.items():
+            array[...] = held[name]
+        return extra
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the compiled step and its state into a folder; `gt.load` makes a Resident that goes on.
+
+        An earlier saved model of that name is replaced. Raises FileError for a folder that holds anything else, and
+        for arguments or results that cannot be written down, as `Executable.save`; MissingPackageError without the
+        package safetensors.
+        """
+        self._save(folder, "resident")
+
+    def _save(self, folder: str | os.PathLike[str], kind: str, **extra: Any) -> None:
+        values = self.step.inputs.captures.now()
+        if values is None:
+            raise self.step.inputs.refusal(())
+        arrays = {**self.block.copies(), **self._settings(), **captured_arrays(values)}
+        saved.save(folder, kind, self.step.compiled, arrays, **extra)
+
+    def _settings(self) -> dict[str, Array]:
+        """What a checkpoint keeps beside the state, by name."""
+        return {}
 
     def bind(self, fn: Callable[..., Any], *specs: Any, updates: bool = False) -> Bound:
         """Compile another function over the same state: `fn(state, *batch) -> outputs`.

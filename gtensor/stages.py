@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import errors, ir
-from .calls import Wiring
 from .codegen import build
 from .codegen.cache import tree_digest
 from .codegen.cexpr import identifier
@@ -29,10 +28,12 @@ from .codegen.lazy import Lazy
 from .codegen.library import ERR_INDEX, ERR_MATRIX, Failure, Library
 from .codegen.options import OptionError, Options
 from .config import get
+from .interface import Interface
 from .ir import Eqn, Graph
 from .prim import Bounds, Indexing
 from .trace import Traced as Tracing
 from .types import Dim
+from .wiring import Wiring
 
 if TYPE_CHECKING:
     from . import pipeline
@@ -78,6 +79,7 @@ class Settings:
                 cc=get("cc"),
                 cflags=get("cflags"),
                 blas=get("blas"),
+                variant=get("variant"),
                 sanitize=get("sanitize"),
                 timing=bool(get("time")),
                 flush=bool(get("flush")),
@@ -271,6 +273,16 @@ class Compiled:
     def traced(self) -> Traced:
         """The first stage."""
         return self.lowered.traced
+
+    @cached_property
+    def interface(self) -> Interface:
+        """What stands around the C."""
+        return Interface.of(self.traced.call, self.traced.wiring)
+
+    @property
+    def captured(self) -> tuple[Any, ...]:
+        """The arrays that the function captured, as they were when it was traced."""
+        return self.traced.call.captured
 
     @cached_property
     def c_source(self) -> str:

@@ -7,6 +7,7 @@ committed whole or not at all; `fit` runs every row of every epoch, the last par
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,12 +60,16 @@ class TrainStep(Resident):
         self.names = argument_names(loss_fn, 1 + len(specs))[1:]
         self._rate: tuple[Array, ...] = () if learning_rate is None else (np.array(learning_rate, np.float64),)
         self.block = Block({"params": params, "optimizer": optimizer.init(params)})
-        self.step = step = self._train(specs)
-        if not has_aux:
+        self._begin(self._train(specs))
+
+    def _begin(self, step: Bound) -> None:
+        """Make ready what calls and `fit` need around the compiled step."""
+        self.step = step
+        if not self.has_aux:
             step.keep_outputs()
         for slot, array in enumerate(self._rate):
             step.frame.set_input(slot, array)
-        finish = self._with_aux if has_aux else None
+        finish = self._with_aux if self.has_aux else None
         self._run = over_batches(step.frame, step.inputs, self.block.lock, self._checked, finish, self._rate)
         self._sizes = _Sizes(step, len(self._rate), self._train, {step.inputs.rows: step})
         self._losses = _Sizes(step, len(self._rate), self._train_loss, {})
@@ -94,6 +99,14 @@ class TrainStep(Resident):
     def _with_aux(self, loss: float, *results: Array) -> tuple[float, Any]:
         """The loss and the auxiliary results of a step."""
         return loss, self.step.outputs.tensors(results)[1]
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the step, its parameters and the optimizer's state into a folder; `gt.load` goes on from there.
+
+        What is loaded needs no Python of the loss, takes batches of the size that this step was made for, and can be
+        bound to other functions. Raises as `Resident.save`.
+        """
+        self._save(folder, "train", has_aux=self.has_aux, rate=bool(self._rate))
 
     @property
     def params(self) -> Any:
@@ -202,6 +215,9 @@ class TrainStep(Resident):
         rest = None if drop_last else lambda left: sizes.rest(left, size)
         found = loop.parts(whole.count, size, lambda: sizes.full(size), rest)
         return [loop.Runner(part, own(part.bound)) for part in found]
+
+    def _settings(self) -> dict[str, Array]:
+        return dict(zip(("learning_rate",), self._rate, strict=False))
 
     def _rate_array(self) -> Array:
         if not self._rate:

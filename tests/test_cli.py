@@ -205,3 +205,27 @@ def test_the_command_stands_alone():
     environment = {**os.environ, "PYTHONPATH": ROOT}
     closed = subprocess.run(f"{inspect} | true", shell=True, capture_output=True, text=True, env=environment)
     assert closed.stderr == ""
+
+
+@pytest.mark.parametrize("what, specs", [("loss_fn", SPECS), ("twice", ["--spec", "f32[3]"]), ("train", [])])
+def test_build_writes_a_folder_that_loads(what, specs, project, capsys):
+    assert run("build", f"{project}:{what}", "-o", f"build/{what}", *specs) == 0
+    assert f"build/{what}/model.so" in capsys.readouterr().out
+    loaded = gtensor.load(f"build/{what}")
+    if what == "twice":
+        assert loaded(gtensor.ones(3)).tolist() == [2, 2, 2]
+    elif what == "train":
+        assert loaded(gtensor.ones((4, 8))) == 64
+    else:
+        assert loaded({"w": gtensor.ones((8, 1))}, gtensor.ones((5, 8))).item() == 64
+
+
+def test_build_refuses_what_is_no_function_or_has_no_folder(project, capsys, tmp_path):
+    assert run("build", f"{project}:number", "-o", "out") == 2
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").write_text("keep")
+    assert run("build", f"{project}:train", "-o", "mine") == 2
+    err = capsys.readouterr().err
+    assert "is int, no function" in err and "mine is there and no saved model" in err
+    with pytest.raises(SystemExit):
+        run("build", f"{project}:train")

@@ -28,11 +28,11 @@ LAYERS = {
              codegen.blocking codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi
              codegen._abi codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache
              codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines codegen.routine""",
-    "C3": "codegen.write codegen.build",
+    "C3": "codegen.write codegen.build codegen.bundle codegen.exported",
     "L0": "types ir tree errors config",
     "L1": "builder prim",
     "L2": """interchange tensor methods torch_methods reach trace pullback grad batch interp show check gradcheck
-             explain record jacobian debug narrow""",
+             explain record jacobian debug narrow arrays_file""",
     "L3": """ops ops.records ops.arithmetic ops.transcendental ops.reduce ops.statistics ops.layout ops.arrange
              ops.assemble ops.create ops.contract ops.products ops.conv ops.index ops.sort ops.random ops.remat
              ops.backscan ops.scan ops.control ops.linalg inspection ops.choice ops.closeness ops.counting
@@ -48,7 +48,7 @@ LAYERS = {
              linalg.products linalg.systems nn.distances nn.likelihoods nn.margins nn.pixels nn.sampling""",
     "L5": "schedule fuse kernel steps statements lower",
     "L6": """gtensor api captures calls donation pipeline stages report resident shortcut loop train nn nn.updaters
-             cli demo doctor""",
+             cli demo doctor wiring interface saved loading exporting""",
 }
 """Layer -> its modules, named without the leading `gtensor.`; `gtensor` is `gtensor/__init__.py`."""
 

@@ -1,0 +1,194 @@
+"""Saved models: a compiled function, or a training step with its state, as a folder that lasts.
+
+Comes in: what is compiled, the arrays that belong to it. Goes out: a folder with manifest.json (versions, arguments,
+results, digests), the library, its C, and params.safetensors; or the parts of such a folder, checked. Laws: a folder
+appears whole or not at all, and only an earlier saved model is replaced; reading one runs no Python from it, but a
+library is code, and loading a model means trusting who made it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import arrays_file
+from .codegen import build, bundle
+from .codegen.bundle import BundleError
+from .codegen.library import ERR_INDEX, ERR_MATRIX, Failure, Library
+from .codegen.options import Options
+from .errors import FileError, GTensorError, IndexingError, InternalError, MatrixError, OptionError
+from .interface import Interface
+from .stages import Compiled, Settings, Times, user_errors
+
+Array = np.ndarray[Any, Any]
+
+FORMAT = 1
+"""Of the manifest; a folder with a larger number was made by a newer gtensor."""
+
+MANIFEST, ARRAYS = "manifest.json", "params.safetensors"
+
+CAPTURED = "captured."
+"""Begins the names of the arrays that a function captured."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedCode:
+    """The last stage of a model that was loaded: the library and what stands around it, and nothing before it."""
+
+    folder: Path
+    library: Library
+    interface: Interface
+    captured: tuple[Array, ...]
+    options: Options
+    times: Times
+    hit = True
+    """Nothing was lowered, as if it had come from the cache."""
+
+    @property
+    def c_source(self) -> str:
+        """The C, as it was saved."""
+        return self.library.c_source
+
+    @cached_property
+    def assembly(self) -> str:
+        """What the compiler of this machine makes of the C."""
+        with user_errors():
+            return build.assembly(self.library.sources, self.options)
+
+    @property
+    def files(self) -> list[Path]:
+        """Where the C lies."""
+        return [self.folder / bundle.SOURCES / name for name in self.library.sources]
+
+    @property
+    def traced(self) -> NoReturn:
+        """There is none."""
+        raise self._gone()
+
+    @property
+    def lowered(self) -> NoReturn:
+        """There is none."""
+        raise self._gone()
+
+    def _gone(self) -> OptionError:
+        return OptionError(
+            f"{self.interface.name} was loaded from {self.folder}: its graph was not saved", hint="c_source shows its C"
+        )
+
+    def error(self, failure: Failure) -> GTensorError:
+        """The error for a call that failed, with the equation that the C names."""
+        family = {ERR_INDEX: IndexingError, ERR_MATRIX: MatrixError}.get(failure.status, InternalError)
+        return family(str(failure.error()))
+
+
+Code = Compiled | LoadedCode
+
+
+def save(folder: str | os.PathLike[str], kind: str, compiled: Code, arrays: Mapping[str, Array], **extra: Any) -> None:
+    """Write a model: `kind` says what `load` makes of it, `arrays` are kept, `extra` is JSON data for it."""
+    target = Path(folder).expanduser()
+    if target.exists() and not (target / MANIFEST).is_file() and not (target.is_dir() and not any(target.iterdir())):
+        raise FileError(f"save: {target} is there and no saved model, so it is left as it is", hint="name a new folder")
+    about = {"format": FORMAT, "gtensor": sys.modules[__package__ or "gtensor"].__version__, "kind": kind, **extra}
+    about["interface"] = compiled.interface.as_json()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        if arrays:
+            arrays_file.write(draft / ARRAYS, arrays)
+        about["library"] = bundle.write(draft, compiled.library, options_of(compiled))
+        (draft / MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+        os.chmod(draft, 0o777 & ~_umask())
+        _replace(draft, target)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+
+
+def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], LoadedCode, dict[str, Array]]:
+    """The manifest of a saved model, its code and its arrays; raises FileError for a folder that is none."""
+    path = Path(folder).expanduser()
+    about, started = _manifest(path), time.perf_counter()
+    settings = Settings.now()
+    try:
+        parts = about["library"]
+        options = replace(settings.options, variant=parts["variant"])
+        interface = Interface.from_json(about["interface"])
+        with user_errors():
+            library = _library(path, parts, interface.name, options)
+        arrays = arrays_file.read(path / ARRAYS) if ARRAYS in parts["files"] else {}
+        captured = tuple(arrays.pop(f"{CAPTURED}{i}") for i in range(len(interface.captured)))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, GTensorError):
+            raise
+        raise FileError(f"{path / MANIFEST} is damaged: {type(error).__name__}: {error}") from None
+    times = Times(0.0, 0.0, 0.0, time.perf_counter() - started)
+    return about, LoadedCode(path, library, interface, captured, options, times), arrays
+
+
+def captured_arrays(values: Sequence[Any]) -> dict[str, Array]:
+    """The arrays that a function captured, by the names they have in a saved model."""
+    return {f"{CAPTURED}{i}": np.asarray(value) for i, value in enumerate(values)}
+
+
+def options_of(compiled: Code) -> Options:
+    """What a model was compiled with."""
+    return compiled.options if isinstance(compiled, LoadedCode) else compiled.traced.settings.options
+
+
+def _library(path: Path, parts: Mapping[str, Any], name: str, options: Options) -> Library:
+    try:
+        return bundle.load(path, parts, name, options)
+    except BundleError as error:
+        raise FileError(str(error)) from None
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    try:
+        about = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        number = about["format"]
+    except FileNotFoundError:
+        raise FileError(f"{path} is no saved model: it has no {MANIFEST}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileError(f"{path / MANIFEST} is damaged: {error}") from None
+    if number != FORMAT:
+        made = about.get("gtensor", "?")
+        raise FileError(
+            f"{path} was saved by gtensor {made} in format {number}; this version reads format {FORMAT}",
+            hint="load it with that version, or save it again with this one",
+        )
+    found: dict[str, Any] = about
+    return found
+
+
+def _replace(draft: Path, target: Path) -> None:
+    """Give a folder its name; an earlier one of that name goes out of the way first, and comes back if that fails."""
+    if not target.exists():
+        os.rename(draft, target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    os.rename(target, old / "old")
+    try:
+        os.rename(draft, target)
+    except OSError:
+        os.rename(old / "old", target)
+        raise
+    finally:
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
