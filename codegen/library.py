@@ -267,6 +267,9 @@ class Call:
         )
         if made - seen or len(model.dims) > STEPPER_DIMS:
             return otherwise
+        # The description has one factor for all run-time extents of an array: of several it need not be that of each.
+        if any(sum(isinstance(extent, Dim) for extent in leaf.shape) > 1 for leaf in leaves):
+            return otherwise
         if len(leaves) > STEPPER_ARRAYS or any(len(leaf.shape) > STEPPER_RANK for leaf in leaves):
             return otherwise
         kinds = numbers or [""] * len(inputs)

@@ -22,6 +22,7 @@ from .ir import Atom, Lit, Var, lit
 from .methods import TensorMethods
 from .prim import FUNCTIONS, REGISTRY, Prim
 from .record import Record
+from .tree import nested
 from .types import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
@@ -376,7 +377,7 @@ def from_data(value: Any, dtype: DType | None = None) -> Array:
 
     With `dtype` they are read at full precision, for a conversion to it. Raises DTypeError for anything else.
     """
-    if any(isinstance(leaf, Tensor) and (leaf.data is None or leaf.levels) for leaf in _leaves(value)):
+    if any(isinstance(leaf, Tensor) and (leaf.data is None or leaf.levels) for leaf in nested(value)):
         raise TraceError("a list of traced or recorded tensors is no array", hint="use gt.stack")
     try:
         array = np.array(value)
@@ -388,21 +389,11 @@ def from_data(value: Any, dtype: DType | None = None) -> Array:
         raise DTypeError(f"cannot make a tensor of {type(value).__name__}: {error}") from None
     if array.dtype.kind in "OSUMmcV" and known(array.dtype) is None:
         raise DTypeError(f"cannot make a tensor of {type(value).__name__} ({array.dtype})")
-    if dtype is not None or any(hasattr(leaf, "dtype") for leaf in _leaves(value)):
+    if dtype is not None or any(hasattr(leaf, "dtype") for leaf in nested(value)):
         return array
     default = {"f": DEFAULT_FLOAT, "i": DEFAULT_INT}.get(array.dtype.kind)
     with np.errstate(all="ignore"):
         return array if default is None else array.astype(default.dtype)
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    stack = [value]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, (list, tuple)):
-            stack.extend(item)
-        else:
-            yield item
 
 
 def apply(name: str, *operands: Any, **params: Any) -> Tensor:

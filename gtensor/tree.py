@@ -7,7 +7,7 @@ for errors, graphs and C. None is an empty tree. Law: `unflatten(structure, flat
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .codegen.lazy import Lazy
@@ -95,3 +95,18 @@ def broadcast_values(prefix: Any, tree: Any) -> list[Any]:
     values = optree.broadcast_prefix(prefix, tree, none_is_leaf=True, namespace="gtensor")
     leaves = optree.tree_leaves(tree, none_is_leaf=True, namespace="gtensor")
     return [value for value, leaf in zip(values, leaves, strict=True) if leaf is not None]
+
+
+def nested(value: Any) -> Iterator[Any]:
+    """What stands in nested lists and tuples.
+
+    >>> list(nested([1, (2, [3])]))
+    [3, 2, 1]
+    """
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (list, tuple)):
+            stack.extend(item)
+        else:
+            yield item
