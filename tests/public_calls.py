@@ -274,6 +274,7 @@ WITHOUT = {
         jacrev jvp linearize scan spec switch trace value_and_grad vjp vmap while_loop
     """,
     "walls: their gradient is 0 by definition": "stop_gradient nn.stop_gradient",
+    "files": "export load load_arrays save_arrays",
     "the neighbour of a number: its derivative is refused": "nextafter",
 }
 """Why public functions stand in no call."""

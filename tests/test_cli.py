@@ -86,7 +86,7 @@ def test_inspect_takes_what_is_compiled_already(project, capsys):
         (["PROJECT:loss_fn"], "missing a required argument: 'params'"),
         (["PROJECT:loss_fn", "--spec", "f32[8"], "--spec 'f32[8' is no type"),
         (["PROJECT:loss_fn", "--spec", "__import__('os')"], "is no type"),
-        (["PROJECT:loss_fn", "--spec", "f16[8]"], "--spec 'f16[8]' is no type"),
+        (["PROJECT:loss_fn", "--spec", "c64[8]"], "--spec 'c64[8]' is no type"),
         (
             ["PROJECT:loss_fn", "--spec", "{'w': f32[9,1]}", "--spec", "f32[4,8]"],
             "ShapeError: matmul: inner sizes differ",

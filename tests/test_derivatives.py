@@ -409,9 +409,9 @@ def test_long_sums_of_float32_keep_their_digits(shape, axis):
     np.testing.assert_allclose(gt.mean(x, axis=axis).numpy(), np.float32(0.1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64])
 def test_sums_of_integers_are_wide(dtype):
     x = np.full(300, 1 if dtype is np.bool_ else 100, dtype)
     for fn in (gt.sum, lambda x: gt.prod(x[:1])):
-        assert agreed(fn, x).dtype == np.int64
+        assert agreed(fn, x).dtype == (np.uint64 if np.dtype(dtype).kind == "u" else np.int64)
     assert agreed(gt.sum, x) == 300 * int(x[0])

@@ -102,7 +102,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Tensor:
 
 @rounded_once
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Tensor:
-    """The sum of a diagonal: (..., m, n) gives (...); bool and small integers are summed in int64.
+    """The sum of a diagonal: (..., m, n) gives (...); dtypes as for `gt.sum`.
 
     >>> import gtensor as gt
     >>> gt.linalg.trace(gt.tensor([[1.0, 2.0], [3.0, 4.0]]))

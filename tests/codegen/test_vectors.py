@@ -40,7 +40,7 @@ def values(*shape, dtype="f32"):
 
 def same(a, b):
     """Whether the bits are equal; of a NaN, that it is one."""
-    wide = a.dtype.kind == "f"
+    wide = a.dtype.kind in "fV"  # V: bfloat16, which is no dtype of NumPy's own
     return a.dtype == b.dtype and np.array_equal(a, b, equal_nan=wide) and (
         not wide or np.array_equal(np.signbit(a[a == 0]), np.signbit(b[b == 0]))
     )  # fmt: skip
