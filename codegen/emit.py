@@ -398,6 +398,7 @@ def _prelude(functions: Sequence[Function], target: Target, loss: Buffer | None 
     if loss is not None and loss.dtype in STORED:
         libraries.add("gt_half")
     return {
+        "plain": target.variant == "portable",
         "vector_bytes": target.width if wide else 0,
         "tiles": families(tiles, choices, rests),
         "packs": any(function.body.packs for function in functions),

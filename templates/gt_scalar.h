@@ -195,14 +195,14 @@ GT_INLINE int gt_not_b1(int a) { return a ^ 1; }
 /* VFMA(a, b, c) is a*b + c rounded once where the target has the instruction, else rounded twice. It takes
  * float, double, and vectors of them (vector_size) of any width the target has registers for; gt_fma_f32 and
  * gt_fma_f64 are the same for scalars. The vector forms name the compiler's builtins, since <immintrin.h>
- * alone would take longer to compile than most models. */
+ * alone would take longer to compile than most models. With GT_PLAIN it is C99 and rounded twice on every machine. */
 #if defined(__has_builtin)
 #define GT_HAS_BUILTIN(name) __has_builtin(name)
 #else
 #define GT_HAS_BUILTIN(name) 0
 #endif
 
-#if defined(__GNUC__) && (defined(__FMA__) || defined(__aarch64__))
+#if defined(__GNUC__) && !defined(GT_PLAIN) && (defined(__FMA__) || defined(__aarch64__))
 
 #define GT_VECTOR_FMA(name, type, bytes, fused)                                                                  \
     typedef type gt_##name __attribute__((vector_size(bytes)));                                                  \

@@ -14,6 +14,8 @@ import pytest
 
 import gtensor as gt
 from gtensor import cli
+from gtensor.codegen import toolchain
+from gtensor.codegen.options import Options
 from gtensor.errors import FileError, OptionError
 from tests.test_checkpoints import batches, params, trainer
 from tests.values import same
@@ -79,6 +81,14 @@ def test_200_steps_in_plain_c_have_the_losses_of_python_to_the_bit(cc, project, 
     printed = run(tmp_path / "example", folder / "data.bin").split()
     same(np.array(printed, np.float64), np.array(losses, np.float64))
     assert losses[-1] < losses[0] * 0.8
+
+
+def test_flags_for_this_machine_change_neither_a_bit_nor_the_standard(project, tmp_path):
+    folder, losses = project
+    flags = toolchain.find(Options()).target("native").flags
+    run("cc", *STRICT, *flags, *folder.glob("*.c"), "-lm", "-o", tmp_path / "example")
+    printed = run(tmp_path / "example", folder / "data.bin").split()
+    same(np.array(printed, np.float64), np.array(losses, np.float64))
 
 
 def test_clean_under_sanitizers(project, tmp_path):
