@@ -57,33 +57,18 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--quick", action="store_true", help="a quarter of the epochs, for a first look or a test")
     command.set_defaults(run=lambda arguments: demo.main(quick=arguments.quick))
 
-    command = commands.add_parser(
-        "inspect",
-        help="show a stage of a function's compilation",
-        description="Show what becomes of a function: its graph, the loops, the C, the assembly.",
-        epilog=SPECS,
-    )
-    _add_function(command)
+    about = "Show what becomes of a function: its graph, the loops, the C, the assembly."
+    command = _of_function(commands, "inspect", "show a stage of a function's compilation", about)
     command.add_argument("--stage", choices=STAGES, default="c", help="what to show (default: c)")
     command.set_defaults(run=_inspect)
 
-    command = commands.add_parser(
-        "build",
-        help="compile a function ahead of time into a folder",
-        description="Compile a function, or what a TrainStep or Resident of a module is, into a folder for gt.load.",
-        epilog=SPECS,
-    )
-    _add_function(command)
+    about = "Compile a function, or what a TrainStep or Resident of a module is, into a folder for gt.load."
+    command = _of_function(commands, "build", "compile a function ahead of time into a folder", about)
     command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/name")
     command.set_defaults(run=_build)
 
-    command = commands.add_parser(
-        "export",
-        help="write a step or function as a C project that needs no Python",
-        description="Write a step or function of a module as C99 with a header, an example and a Makefile.",
-        epilog=SPECS,
-    )
-    _add_function(command)
+    about = "Write a step or function of a module as C99 with a header, an example and a Makefile."
+    command = _of_function(commands, "export", "write a step or function as a C project that needs no Python", about)
     command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/mlp")
     command.add_argument("--predict", metavar="module:function", help="what step.bind gave")
     command.add_argument("--prefix", default="model", help="begins all names of the C (default: model)")
@@ -107,9 +92,12 @@ def _parser() -> argparse.ArgumentParser:
 SPECS = "a spec is a type, or a pytree of types: f32[32,8]  i64[]  f32[B<=512,784]  {'w': f32[8,4]}"
 
 
-def _add_function(command: argparse.ArgumentParser) -> None:
+def _of_function(commands: Any, name: str, help: str, description: str) -> argparse.ArgumentParser:
+    """A command that takes a function and the specs of its arguments."""
+    command: argparse.ArgumentParser = commands.add_parser(name, help=help, description=description, epilog=SPECS)
     command.add_argument("function", metavar="module:function", help="what to import, such as train:loss_fn")
     command.add_argument("--spec", action="append", default=[], help="the type of one argument; repeat for each")
+    return command
 
 
 # ---- inspect, build ---------------------------------------------------------------------------------------

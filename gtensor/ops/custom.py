@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -165,7 +166,7 @@ class _Operand:
     __gt_leaf__ = True
 
 
-class _Custom:
+class _Custom(ABC):
     """A function with a rule; a subclass knows what rules are."""
 
     def __init__(self, fn: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()) -> None:
@@ -178,12 +179,13 @@ class _Custom:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
+    @abstractmethod
     def pull(self, call: _Call, gs: Cotangents, ins: Sequence[Tensor], wanted: Sequence[bool]) -> Cotangents:
         """Cotangents of the operands of a call."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _require_rule(self) -> None:
-        raise NotImplementedError
+        """Raise GradError for a function whose rule was not given."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self._require_rule()
