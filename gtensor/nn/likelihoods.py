@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ..ops.arithmetic import maximum, stop_gradient, where
+from ..ops.arithmetic import stop_gradient, where
 from ..ops.statistics import floating
 from ..ops.transcendental import exp, log, square
 from ..tensor import Tensor
@@ -32,7 +32,7 @@ def gaussian_nll_loss(
     Tensor([0.       , 1.1931472], dtype=float32)
     """
     spread = floating(var)
-    spread = spread + stop_gradient(maximum(spread, eps) - spread)
+    spread = where(spread < eps, spread + stop_gradient(eps - spread), spread)
     loss = 0.5 * (log(spread) + square(difference(input, target, "gaussian_nll_loss")) / spread)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, "gaussian_nll_loss")
 

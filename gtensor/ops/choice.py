@@ -28,7 +28,7 @@ def select(conditions: Sequence[Any], choices: Sequence[Any], /, default: Any = 
     >>> gt.select([x < 2, x < 4], [x, 10 * x], -1)
     Tensor([ 0,  1, 20, 30, -1], dtype=int64)
     """
-    if len(conditions) != len(choices) or not conditions:
+    if len(conditions) != len(choices) or len(conditions) == 0:
         raise ShapeError(f"select: {len(conditions)} conditions for {len(choices)} choices")
     tests = [as_tensor(c) for c in conditions]
     if any(t.type.dtype != bool_ for t in tests):
@@ -84,6 +84,8 @@ def piecewise(x: Any, conditions: Sequence[Any], functions: Sequence[Any], /, *a
     listed = conditions if isinstance(conditions, (list, tuple)) else [conditions]
     tests = [cast(as_tensor(c), bool_) for c in listed]
     branches = list(functions)
+    if not tests:
+        raise ShapeError("piecewise needs a condition")
     if len(branches) == len(tests) + 1:
         covered = tests[0]
         for test in tests[1:]:

@@ -56,7 +56,8 @@ def bincount(x: Any, weights: Any = None, /, minlength: int = 0, *, length: int 
                 "bincount: the length of the result depends on values, which are not known while tracing",
                 hint="give length=, one more than the largest element can be",
             )
-        length = int(np.max(tensor.require_alive(), initial=-1)) + 1
+        data = tensor.require_alive()
+        length = int(data.max()) + 1 if data.size else 0
     size = length if length > minlength else minlength
     added = as_tensor(1) if weights is None else as_tensor(weights)
     dtype = int64 if weights is None else resolve(added.type).dtype
@@ -104,11 +105,12 @@ def histogram(
 
 
 def _edges(values: Tensor, bins: Any, range: tuple[float, float] | None) -> Tensor:
-    if not isinstance(bins, int):
+    if not isinstance(bins, (int, np.integer)):
         edges = as_tensor(bins)
         if edges.ndim != 1 or edges.type.shape[0] == 0:
             raise ShapeError(f"histogram: bins must be a number or a vector of edges, not {edges.type}")
         return edges
+    bins = int(bins)
     if bins < 1:
         raise OptionError(f"histogram: bins must be above 0, not {bins}")
     dtype = values.dtype if values.type.dtype.floating else DEFAULT_FLOAT

@@ -307,13 +307,13 @@ def geomspace(start: float, stop: float, /, num: int = 50, dtype: Any = None, en
     >>> geomspace(1, 8, 4)
     Tensor([1., 2., 4., 8.], dtype=float32)
     """
-    if not start * stop > 0:
+    if not (start > 0 and stop > 0) and not (start < 0 and stop < 0):
         raise OptionError(f"geomspace: start and stop must not be 0 and be of one sign, not {start} and {stop}")
-    powers = apply("exp", _line(0.0, math.log(stop / start), num, endpoint, "geomspace"))
-    values = apply("mul", powers, float(start))
-    if endpoint and num > 1:
-        line = apply("iota", shape=(num,), axis=0, dtype=int64)
-        values = apply("where", apply("eq", line, num - 1), cast(as_tensor(float(stop)), float64), values)
+    ends = [math.log(abs(end)) for end in (start, stop)]
+    values = apply("mul", apply("exp", _line(*ends, num, endpoint, "geomspace")), math.copysign(1.0, start))
+    line = apply("iota", shape=(num,), axis=0, dtype=int64)
+    for place, end in ((0, start), *(((num - 1, stop),) if endpoint and num > 1 else ())):
+        values = apply("where", apply("eq", line, place), cast(as_tensor(float(end)), float64), values)
     return cast(values, DEFAULT_FLOAT if dtype is None else as_dtype(dtype))
 
 

@@ -64,7 +64,9 @@ def _behind(x: Tensor, axis: int, value: float) -> Tensor:
 
 
 def before_each(x: Tensor, axis: int, value: float) -> Tensor:
-    """Element i - 1 at place i of a line that is not empty, `value` at its start."""
+    """Element i - 1 at place i of a line, `value` at its start; nothing of a line without elements."""
+    if x.type.shape[axis] == 0:
+        return x
     return _behind(_part(x, axis, 0, _length(x, axis) - 1), axis, value)
 
 

@@ -38,7 +38,11 @@ def pad(x: Any, pad_width: Any, /, mode: str = "constant", *, constant_values: f
     if mode not in MODES:
         raise OptionError(f"pad: mode must be one of {', '.join(MODES)}, not {mode!r}")
     tensor = as_tensor(x)
-    widths = np.broadcast_to(constant_integers(pad_width, "pad: widths"), (tensor.ndim, 2))
+    given = constant_integers(pad_width, "pad: widths")
+    try:
+        widths = np.broadcast_to(given, (tensor.ndim, 2))
+    except ValueError:
+        raise ShapeError(f"pad: widths of shape {given.shape} do not fit {tensor.type}") from None
     if (widths < 0).any():
         raise ShapeError(f"pad: widths {pad_width} must not be negative")
     if mode == "constant":

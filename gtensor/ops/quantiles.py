@@ -18,7 +18,7 @@ from ..narrow import rounded_once
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import DEFAULT_FLOAT, Dim, extent_bound, float64, int64, normalize_axes, resolve
-from .arithmetic import ceil, floor, isnan, maximum, minimum, round, where
+from .arithmetic import ceil, floor, isinf, isnan, maximum, minimum, round, where
 from .index import take
 from .sort import sort
 
@@ -125,7 +125,7 @@ def quantile(x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", ke
     """
     if method not in METHODS:
         raise OptionError(f"quantile: method must be one of {', '.join(METHODS)}, not {method!r}")
-    part = as_tensor(q)
+    part = q if isinstance(q, Tensor) else as_tensor(np.asarray(q, np.float64))
     if part.data is not None and not ((part.data >= 0) & (part.data <= 1)).all():
         raise OptionError("quantile: q must lie in [0, 1]")
     lines, axes = _sorted_lines("quantile", x, axis)
@@ -137,7 +137,7 @@ def quantile(x: Any, q: Any, /, axis: Axis = None, *, method: str = "linear", ke
     shape = part.type.shape
     column = (*shape, *(1,) * (lines.ndim - 1))
     share = apply("reshape", cast(as_tensor(weight) + 0 * wide, lines.type.dtype), shape=column)
-    out = where((share == 0) | (a == b), a, a + (b - a) * share)
+    out = where((share == 0) | ((a == b) & isinf(a)), a, a + (b - a) * share)
     out = where(apply("reshape", wide == inside, shape=column), out, np.nan)
     return _finished(out, lines, x, axes, keepdims, len(shape))
 

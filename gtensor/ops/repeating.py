@@ -86,7 +86,8 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Tensor:
     if axis is None:
         return apply("reshape", roll(ravel(tensor), shift, 0), shape=tensor.type.shape)
     axes = list(axis) if isinstance(axis, (tuple, list)) else [axis]
-    shifts = list(shift) if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    several = isinstance(shift, (tuple, list)) or getattr(shift, "ndim", 0) == 1
+    shifts = list(shift) if several else [shift] * len(axes)
     if len(axes) == 1:
         axes *= len(shifts)
     if len(shifts) != len(axes):

@@ -152,7 +152,8 @@ def _slopes(f: Tensor, axis: int, spacing: Tensor, edge_order: int) -> Tensor:
     else:
         if spacing.type.shape != (count,):
             raise ShapeError(f"gradient: spacing {spacing.type} does not fit axis {axis} of {f.type}")
-        widths = apply("reshape", floating(spacing[1:] - spacing[:-1]), shape=_along(f, axis, count - 1))
+        places = floating(spacing)
+        widths = apply("reshape", places[1:] - places[:-1], shape=_along(f, axis, count - 1))
         before, after = _part(widths, axis, 0, -1), _part(widths, axis, 1, None)
         lines = [_part(widths, axis, i, i + 1) for i in (0, min(1, count - 2))]
         lines += [_part(widths, axis, i, i + 1) for i in (max(count - 3, 0), count - 2)]

@@ -28,6 +28,7 @@ from ..types import (
     resolve,
 )
 from .index import take
+from .layout import backwards
 from .records import batch_along, batch_size, move_axis, uniform
 
 Array = np.ndarray[Any, Any]
@@ -117,8 +118,8 @@ def _order(x: Tensor, axis: int, descending: bool) -> Tensor:
     keys = cast(x, as_dtype("uint8")) if x.dtype == bool_ else x
     if not descending:
         return apply("argsort", keys, axis=axis)
-    turned = apply("flip", apply("argsort", apply("flip", keys, axes=(axis,)), axis=axis), axes=(axis,))
-    return extent_bound(x.type.shape[axis]) - 1 - turned
+    turned = backwards(apply("argsort", backwards(keys, axis), axis=axis), axis)
+    return x.type.shape[axis] - 1 - turned
 
 
 @public
