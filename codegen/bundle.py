@@ -22,8 +22,8 @@ from .library import ABI_VERSION, Library
 from .options import Options
 from .trampoline import bridge
 
-LIBRARY, SOURCES = "model.so", "c"
-"""The name of the library, and of the folder with the C."""
+SOURCES = "c"
+"""The name of the folder with the C."""
 
 
 class BundleError(CodegenError):
@@ -36,9 +36,12 @@ def write(folder: Path, library: Library, options: Options) -> dict[str, Any]:
     (folder / SOURCES).mkdir()
     for name, text in with_headers(units).items():
         (folder / SOURCES / name).write_text(text, encoding="utf-8")
-    shutil.copyfile(library.path, folder / LIBRARY)
+    # A loader takes two files of one name for one library: the name says what is inside.
+    name = f"model-{_digest(library.path)[:16]}.so"
+    shutil.copyfile(library.path, folder / name)
     return {
         "abi": ABI_VERSION,
+        "library": name,
         "machine": _machine(options),
         "variant": options.variant,
         "units": sorted(units),
@@ -59,8 +62,11 @@ def load(folder: Path, about: Mapping[str, Any], name: str, options: Options) ->
         )
     workshop = Workshop(options)
     provider = blas.choose(options, workshop)
-    sources = {path.name: path.read_text(encoding="utf-8") for path in sorted((folder / SOURCES).iterdir())}
-    path = folder / LIBRARY
+    named = [Path(file) for file in sorted(about["files"]) if Path(file).parts[0] == SOURCES]
+    sources = {file.name: (folder / file).read_text(encoding="utf-8") for file in named}
+    path = folder / about["library"]
+    if about["library"] not in about["files"]:
+        raise BundleError(f"{folder} names a library that is none of its files: {about['library']}")
     if about["machine"] != _machine(options):
         options.say(1, f"load: {folder} was made for {about['machine']}: its C is compiled for {_machine(options)}")
         digest = hashlib.sha256("".join(f"{n}\0{text}\0" for n, text in sources.items()).encode()).hexdigest()

@@ -92,20 +92,29 @@ def _own(prefix: str, name: str, text: str) -> str:
 
 
 def _leaves(prefix: str, plan: Plan, state: Sequence[np.ndarray]) -> list[dict[str, Any]]:
-    names = Names()
+    names = Names(_WORDS)
+    constants = [names.new(identifier(array.name).upper()) for array in plan.program.state]
     return [
         {
             "name": comment(array.name),
-            "constant": f"{prefix}_{names.new(identifier(array.name))}".upper(),
-            "array": f"{prefix}_first_{identifier(array.name)}",
+            "constant": f"{prefix.upper()}_{constant}",
+            "array": f"{prefix}_first_{constant.lower()}",
             "type": DTYPES[array.dtype],
             "shape": _shape(array),
             "offset": offset,
             "bytes": nbytes(array.shape, array.dtype),
             "values": _values(contents),
         }
-        for array, offset, contents in zip(plan.program.state, plan.state_offsets, state, strict=True)
+        for constant, array, offset, contents in zip(
+            constants, plan.program.state, plan.state_offsets, state, strict=True
+        )
     ]
+
+
+_WORDS = frozenset(
+    "H STATE_BYTES WORK_BYTES SAVED_BYTES ALIGN OK ERR_INDEX ERR_MATRIX ERR_MEMORY ERR_SIZE ERR_SAVED PARTS".split()
+)
+"""What the header calls its own constants, after the prefix."""
 
 
 def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -19,15 +20,25 @@ import numpy as np
 
 from . import tree
 from .errors import FileError, MissingPackageError
-from .tensor import Tensor, as_tensor
+from .tensor import Tensor, concrete
 from .trace import Spec, leaf_type, to_array
-from .types import Type, as_dtype, resolve
+from .types import Type, as_dtype, holds, known, resolve
 
 Array = np.ndarray[Any, Any]
 Names = Mapping[str, str] | Callable[[str], str] | None
 
 TURNED = ".T"
 """Ends the name of a matrix that the file holds transposed."""
+
+
+def _umask() -> int:
+    mask = os.umask(0o77)
+    os.umask(mask)
+    return mask
+
+
+UMASK = _umask()
+"""What new files are not given; it can only be read by setting it, so that is done once, when nothing else runs yet."""
 
 DIGEST = "gtensor_sha256"
 """The entry of a file's metadata with the digest of its arrays."""
@@ -93,10 +104,11 @@ def load_arrays(path: str | os.PathLike[str], like: Any, *, names: Names = None)
             continue
         if name.endswith(TURNED):
             array = _turned(array, own)
-        if tuple(array.shape) != want.shape or not np.can_cast(array.dtype, resolve(want).dtype.dtype, "safe"):
+        target, given = resolve(want).dtype, known(array.dtype)
+        if tuple(array.shape) != want.shape or given is None or not holds(target, given):
             lines.append(f"{stem} is {_type(array)}: {own} needs {resolve(want)}")
             continue
-        found.append(as_tensor(array.astype(resolve(want).dtype.dtype)))
+        found.append(concrete(array.astype(target.dtype)))
     if lines:
         raise FileError(f"{os.fspath(path)} does not fit:\n  " + "\n  ".join(lines), hint=_near(held, lines))
     return tree.unflatten(structure, found)
@@ -135,8 +147,8 @@ def write(path: str | os.PathLike[str], arrays: Mapping[str, Array]) -> None:
     """Write named arrays: into a file beside it, which then takes its place: readers see one or the other."""
     package = _safetensors()
     target = Path(path).expanduser()
-    dense = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in arrays.items()}
-    data = package.save(dense, {DIGEST: _digest(dense)})
+    dense = {name: np.asarray(array, array.dtype.newbyteorder("="), order="C") for name, array in arrays.items()}
+    data = package.numpy.save(dense, {DIGEST: _digest(dense)})
     handle, draft = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or ".")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -155,14 +167,32 @@ def read(path: str | os.PathLike[str]) -> dict[str, Array]:
     package, target = _safetensors(), Path(path).expanduser()
     data = target.read_bytes()
     try:
-        held = dict(package.load(data))
+        parts = package.deserialize(data)
     except Exception as error:  # what the package raises differs with its version and with the damage
         raise FileError(f"{target} is damaged, or no safetensors file: {error}") from None
+    held = {name: _array(part) for name, part in parts}
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     digest = header.get("__metadata__", {}).get(DIGEST)
     if digest is not None and digest != _digest(held):
         raise FileError(f"{target} is damaged: its contents are not those that were written")
     return held
+
+
+_NAMES = {
+    **{f"{kind}{bits}": f"{word}{bits}" for kind, word in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)},
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+    "BF16": "bfloat16",
+    "BOOL": "bool",
+}
+"""The format's name of a dtype -> ours."""
+
+
+def _array(part: Mapping[str, Any]) -> Array:
+    """An array of the file; one of a dtype that gtensor has not is handed on as bytes, in a last axis."""
+    name, data = _NAMES.get(part["dtype"]), np.frombuffer(part["data"], np.uint8)
+    if name is None:
+        return data.reshape((*part["shape"], -1) if math.prod(part["shape"]) else (*part["shape"], 0))
+    return data.view(as_dtype(name).dtype.newbyteorder("<")).astype(as_dtype(name).dtype).reshape(part["shape"])
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
@@ -177,11 +207,7 @@ def _digest(arrays: Mapping[str, Array]) -> str:
 
 def _mode(target: Path) -> int:
     """The permissions of the file that is replaced, or what the process gives new files."""
-    if target.exists():
-        return target.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+    return target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~UMASK
 
 
 def _turned(array: Array, path: str) -> Array:
@@ -214,4 +240,4 @@ def _safetensors() -> Any:
         raise MissingPackageError(
             "reading and writing arrays needs the package safetensors", hint='pip install "gtensor[io]"'
         ) from None
-    return safetensors.numpy
+    return safetensors

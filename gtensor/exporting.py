@@ -18,6 +18,8 @@ import numpy as np
 
 from .api import CompiledFunction, Executable
 from .codegen import build, exported
+from .codegen.cexpr import identifier
+from .codegen.ctext import LIBRARY
 from .codegen.target import PORTABLE, Target
 from .errors import FileError, OptionError
 from .resident import Bound, Resident
@@ -53,7 +55,8 @@ def export(
     >>> sorted(path.name for path in files if not path.name.startswith("gt_"))
     ['CMakeLists.txt', 'Makefile', 'line.c', 'line.h', 'line_predict.c', 'line_train_step.c', 'main.c']
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", prefix) or prefix in _KEYWORDS or prefix.startswith("gt_"):
+    plain = re.fullmatch(r"[a-z][a-z0-9_]*", prefix) and identifier(prefix) == prefix and prefix not in LIBRARY
+    if not plain or prefix.startswith("gt_"):
         raise OptionError(
             f"prefix {prefix!r} cannot begin C names", hint="lower case letters, digits and _, such as mlp"
         )
@@ -67,12 +70,6 @@ def export(
     for name, text in files.items():
         (target / name).write_text(text, encoding="utf-8")
     return [target / name for name in sorted(files)]
-
-
-_KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register"
-    " restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main".split()
-)
 
 
 def _target(variant: str) -> Target:

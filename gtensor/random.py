@@ -20,10 +20,11 @@ import numpy as np
 from .errors import DTypeError, OptionError, ShapeError
 from .ops.arithmetic import maximum, minimum, where
 from .ops.assemble import stack
-from .ops.create import arange, tensor, zeros
-from .ops.index import scatter_add, take
+from .ops.create import tensor, zeros
+from .ops.index import take
 from .ops.layout import as_shape, broadcast_to, reshape
-from .ops.reduce import argmax, sum
+from .ops.reduce import argmax
+from .ops.sort import argsort
 from .ops.statistics import floating
 from .ops.transcendental import erfc, log, log1p
 from .quantile import normal_quantile
@@ -57,9 +58,6 @@ LOWEST, HIGHEST = -(2**31), 2**31 - 1
 PARITY = 0x1BD11BDA
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 """Threefry's constants: the third word of a key makes the exclusive or of the three this number."""
-
-SORTED = 8192
-"""The longest permutation inside a trace, where each element is compared with each other one."""
 
 
 # ---- words -----------------------------------------------------------------------------------------------
@@ -340,16 +338,8 @@ def _order(key: Any, count: int | Dim, what: str) -> Tensor:
     first, second = _words(key, (count,), what)
     if STATE.scope is None and first.data is not None:
         return concrete(np.lexsort((second.numpy(), first.numpy())))
-    if extent_bound(count) > SORTED:
-        raise ShapeError(
-            f"{what}: {count} elements are more than the {SORTED} that can be permuted inside a trace",
-            hint="draw the permutation outside and pass it in",
-        )
-    places = arange(count, dtype=int32)
-    (a, b, i), (c, d, j) = ([x.reshape(shape) for x in (first, second, places)] for shape in ((1, -1), (-1, 1)))
-    before = (a < c) | ((a == c) & ((b < d) | ((b == d) & (i < j))))
-    rank = sum(before, axis=1)
-    return scatter_add(zeros((count,), int64), 0, rank, cast(places, int64))
+    by_second = argsort(second)
+    return take(by_second, argsort(take(first, by_second, axis=0)), axis=0)
 
 
 def _count(n: Any, what: str) -> int:
@@ -367,8 +357,7 @@ def _extent(n: Any, what: str) -> int | Dim:
 def permutation(key: Any, x: Any, axis: int = 0) -> Tensor:
     """The slices of x along an axis in random order, each order as likely as any other; of an int the numbers below it.
 
-    Inside a trace at most 8192 slices, each of which is compared with each. Raises ShapeError for more and for a
-    wrong axis.
+    Raises ShapeError for a wrong axis.
 
     >>> import gtensor as gt
     >>> gt.random.permutation(gt.random.key(42), 5)

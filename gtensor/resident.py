@@ -24,7 +24,7 @@ from .codegen.extent import state_layout
 from .codegen.library import Call, Loop, aligned_empty
 from .codegen.trampoline import Bridge, Guard
 from .errors import FileError, InternalError, ShapeError, SignatureError, TraceError
-from .saved import Code, captured_arrays
+from .saved import CAPTURED, Code, captured_arrays
 from .shortcut import over_batches
 from .stages import Compiled, Inspected, Settings, Traced
 from .tensor import as_tensor
@@ -49,6 +49,7 @@ class Block:
     def __init__(self, state: Any) -> None:
         leaves, self.structure = tree.flatten(state)
         self.names = [path or "state" for path in tree.paths(self.structure)]
+        _require_names(self.names)
         self.types = [_state_type(leaf, name) for leaf, name in zip(leaves, self.names, strict=True)]
         described = [Described(n, t.dtype.tag, t.shape) for n, t in zip(self.names, self.types, strict=True)]  # type: ignore[arg-type]
         self.offsets, size = state_layout(described)
@@ -87,6 +88,17 @@ class Block:
         with self.lock:
             for name, view in zip(self.names, self.views, strict=True):
                 view[...] = arrays[name]
+
+
+def _require_names(names: Sequence[str]) -> None:
+    """Raise SignatureError for two leaves of one path, and for a name that a file keeps for other things."""
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise SignatureError(f"the state has two arrays at {name}", hint="leave the dot out of a key")
+        if name.startswith((EXTRA, CAPTURED)):
+            raise SignatureError(
+                f"the state has {name}, and names that begin so are used in files", hint="rename the key"
+            )
 
 
 def _state_type(leaf: Any, name: str) -> Type:

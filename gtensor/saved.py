@@ -30,6 +30,7 @@ from .codegen.options import Options
 from .errors import FileError, GTensorError, IndexingError, InternalError, MatrixError, OptionError
 from .interface import Interface
 from .stages import Compiled, Settings, Times, user_errors
+from .trace import to_array
 
 Array = np.ndarray[Any, Any]
 
@@ -38,7 +39,7 @@ FORMAT = 1
 
 MANIFEST, ARRAYS = "manifest.json", "params.safetensors"
 
-CAPTURED = "captured."
+CAPTURED = "captured:"
 """Begins the names of the arrays that a function captured."""
 
 
@@ -109,7 +110,7 @@ def save(folder: str | os.PathLike[str], kind: str, compiled: Code, arrays: Mapp
             arrays_file.write(draft / ARRAYS, arrays)
         about["library"] = bundle.write(draft, compiled.library, options_of(compiled))
         (draft / MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-        os.chmod(draft, 0o777 & ~_umask())
+        os.chmod(draft, 0o777 & ~arrays_file.UMASK)
         _replace(draft, target)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
@@ -139,7 +140,7 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], LoadedCode, di
 
 def captured_arrays(values: Sequence[Any]) -> dict[str, Array]:
     """The arrays that a function captured, by the names they have in a saved model."""
-    return {f"{CAPTURED}{i}": np.asarray(value) for i, value in enumerate(values)}
+    return {f"{CAPTURED}{i}": to_array(value) for i, value in enumerate(values)}
 
 
 def options_of(compiled: Code) -> Options:
@@ -181,14 +182,8 @@ def _replace(draft: Path, target: Path) -> None:
     os.rename(target, old / "old")
     try:
         os.rename(draft, target)
-    except OSError:
+    except BaseException:
         os.rename(old / "old", target)
+        os.rmdir(old)
         raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    shutil.rmtree(old, ignore_errors=True)

@@ -278,3 +278,32 @@ def test_the_digest_covers_names_types_and_contents():
         {"a": arrays["a"] + 1},
     )
     assert len({arrays_file._digest(a) for a in (arrays, *others)}) == 5
+
+
+def test_arrays_of_every_dtype_and_byte_order(tmp_path):
+    names = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64".split()
+    arrays = {name: gt.tensor([0, 1, 1], name) for name in names}
+    gt.save_arrays(tmp_path / "f", {**arrays, "swapped": np.array([1.5, -2.0], ">f4")})
+    found = gt.load_arrays(tmp_path / "f", {**arrays, "swapped": gt.spec((2,))})
+    for name in names:
+        assert found[name].dtype == arrays[name].dtype and found[name].astype("float64").tolist() == [0, 1, 1], name
+    assert found["swapped"].tolist() == [1.5, -2] and not found["swapped"].numpy().flags.writeable
+
+
+def test_a_dtype_that_gtensor_has_not_is_in_nobodys_way(tmp_path):
+    header = {
+        "w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+        "q": {"dtype": "F8_E4M3", "shape": [3], "data_offsets": [8, 11]},
+    }
+    text = json.dumps(header).encode()
+    data = np.ones(2, np.float32).tobytes() + b"\x01\x02\x03"
+    (tmp_path / "f").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    assert gt.load_arrays(tmp_path / "f", {"w": gt.spec((2,))})["w"].tolist() == [1, 1]
+    with pytest.raises(FileError, match="q needs f32"):
+        gt.load_arrays(tmp_path / "f", {"q": gt.spec((3,))})
+
+
+def test_whole_numbers_that_a_float_does_not_hold_are_not_widened(tmp_path):
+    gt.save_arrays(tmp_path / "f", {"n": gt.tensor([2**62 + 1])})
+    with pytest.raises(FileError, match=r"n is i64\[1\]: n needs f64\[1\]"):
+        gt.load_arrays(tmp_path / "f", {"n": gt.spec((1,), gt.float64)})

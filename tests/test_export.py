@@ -29,7 +29,7 @@ RNG = np.random.default_rng(0)
 
 
 def run(*command, cwd=None):
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True)
+    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -298,6 +298,35 @@ def test_a_state_of_every_dtype_that_has_a_c_type(tmp_path):
         assert out.tobytes() == array.tobytes(), name
 
 
+def test_names_that_meet_in_c(tmp_path):
+    """Parts that differ in case or a dot only, or are called as the header's own words; arguments as the example's."""
+    state = {
+        "W": gt.ones(1),
+        "w": gt.zeros(1),
+        "a": {"b": gt.ones(1)},
+        "a_b": gt.zeros(1),
+        "ok": gt.ones(1),
+        "parts": gt.ones(1),
+    }
+    keeper = gt.Resident(
+        lambda s, state, file, model, code, work: (s, state + file + model + code + work), state, [gt.spec(1)] * 5
+    )
+    gt.export(tmp_path / "f", keeper, prefix="keeper")
+    project = Project(tmp_path / "f", "keeper", ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"))
+    assert project.lib.KEEPER_PARTS == 6
+    run("cc", *STRICT, *(tmp_path / "f").glob("*.c"), "-lm", "-o", tmp_path / "example")
+    (tmp_path / "data").write_bytes(np.arange(10, dtype=np.float32).tobytes())
+    assert run(tmp_path / "example", tmp_path / "data").split() == ["10", "35"]
+
+
+def test_a_step_without_arguments(tmp_path):
+    counter = gt.Resident(lambda n: (n + 1, n), gt.zeros(1), [])
+    gt.export(tmp_path / "f", counter, prefix="counter")
+    run("cc", *STRICT, *(tmp_path / "f").glob("*.c"), "-lm", "-o", tmp_path / "example")
+    (tmp_path / "data").write_bytes(b"go!")
+    assert run(tmp_path / "example", tmp_path / "data").split() == ["0", "1", "2"]
+
+
 def test_a_resident(tmp_path):
     counter = gt.Resident(lambda n, x: (n + x, n * 2), gt.zeros(2), [gt.spec(2)])
     counter(gt.ones(2))
@@ -332,6 +361,7 @@ def test_what_cannot_be_exported(tmp_path):
         (lambda: gt.export(tmp_path / "f", train, predict=scores), "predict must be what"),
         (lambda: gt.export(tmp_path / "f", train, prefix="9"), "prefix '9'"),
         (lambda: gt.export(tmp_path / "f", train, prefix="float"), "prefix 'float'"),
+        (lambda: gt.export(tmp_path / "f", train, prefix="log"), "prefix 'log'"),
         (lambda: gt.export(tmp_path / "f", train, variant="fast"), "variant must be one of portable, vector"),
     ]:
         with pytest.raises(OptionError, match=message):

@@ -219,11 +219,11 @@ def bits(path):
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize("name", ["model.so", "params.safetensors", "c"])
+@pytest.mark.parametrize("name", ["model-*.so", "params.safetensors", "c/*.c"])
 @pytest.mark.parametrize("harm", ["truncated", "flipped", "missing"])
 def test_damaged_files_are_refused_before_anything_is_loaded(name, harm, folder, monkeypatch):
     trainer(gt.optim.sgd(0.1)).save(folder)
-    path = sorted((folder / name).glob("*.c"))[0] if name == "c" else folder / name
+    path = sorted(folder.glob(name))[0]
     if harm == "missing":
         path.unlink()
     elif harm == "flipped":
@@ -316,3 +316,44 @@ def test_the_same_model_is_saved_as_the_same_bytes(tmp_path):
         if path.is_file():
             other = tmp_path / "two" / path.relative_to(tmp_path / "one")
             assert path.read_bytes() == other.read_bytes(), path.name
+
+
+def test_a_model_that_takes_the_place_of_another_is_itself(folder):
+    """A loader takes two libraries of one path for one: the first is still there when the second is loaded."""
+    x = np.ones(2, np.float32)
+    for factor in (2.0, 3.0):
+        step = gt.compile(lambda x, factor=factor: x * factor)
+        step(x)
+        step.save(folder)
+        loaded = [gt.load(folder)]
+        assert loaded[-1](x).tolist() == [factor, factor]
+
+
+def test_a_stray_file_beside_the_c_is_not_read(folder):
+    saved_function(folder)
+    (folder / "c" / ".DS_Store").write_bytes(b"\xff\xfe\x00")
+    assert gt.load(folder)(P, gt.ones((4, 2)), power=3)["out"][1][1].item() == 8
+
+
+def test_an_interrupted_save_keeps_the_old_model(folder, monkeypatch):
+    saved_function(folder)
+    rename = os.rename
+
+    def interrupted(source, target):
+        if Path(target) == folder and Path(source).name != "old":
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            saved_function(folder)
+    assert os.listdir(folder.parent) == ["a model"]
+    assert gt.load(folder)(P, gt.ones((4, 2)), power=3)["out"][1][1].item() == 8
+
+
+def test_names_of_a_state_are_its_own():
+    with pytest.raises(SignatureError, match=r"two arrays at a\.b"):
+        gt.Resident(lambda s: (s, None), {"a": {"b": gt.ones(1)}, "a.b": gt.zeros(1)}, [])
+    with pytest.raises(SignatureError, match="begin so are used in files"):
+        gt.Resident(lambda s: (s, None), {"extra:key": gt.ones(1)}, [])

@@ -309,8 +309,9 @@ def geomspace(start: float, stop: float, /, num: int = 50, dtype: Any = None, en
     """
     if not (start > 0 and stop > 0) and not (start < 0 and stop < 0):
         raise OptionError(f"geomspace: start and stop must not be 0 and be of one sign, not {start} and {stop}")
-    ends = [math.log(abs(end)) for end in (start, stop)]
-    values = apply("mul", apply("exp", _line(*ends, num, endpoint, "geomspace")), math.copysign(1.0, start))
+    first, last = (math.log(abs(end)) for end in (start, stop))
+    powers = apply("exp", _line(first, last, num, endpoint, "geomspace"))
+    values = apply("mul", powers, math.copysign(1.0, start))
     line = apply("iota", shape=(num,), axis=0, dtype=int64)
     for place, end in ((0, start), *(((num - 1, stop),) if endpoint and num > 1 else ())):
         values = apply("where", apply("eq", line, place), cast(as_tensor(float(end)), float64), values)

@@ -189,19 +189,6 @@ def _end(f: Tensor, axis: int, places: tuple[int, int, int], near: Any, far: Any
     return add(add(multiply(a, first), multiply(b, second)), multiply(c, third))
 
 
-def _windows(x: Tensor, width: int) -> Tensor:
-    """All runs of `width` elements of a vector, as columns: result[j, i] = x[i + j], made of reshapes.
-
-    The vector laid end to end and cut into rows one longer than itself shifts by one from row to row.
-    """
-    extent = constant_extent(x, 0, "convolve")
-    laid = apply("broadcast", apply("reshape", x, shape=(1, extent)), shape=(width + 1, extent))
-    flat = apply("reshape", laid, shape=((width + 1) * extent,))
-    cut = apply("slice", flat, start=(0,), stop=(width * (extent + 1),), step=(1,))
-    table = apply("reshape", cut, shape=(width, extent + 1))
-    return apply("slice", table, start=(0, 0), stop=(width, extent - width + 1), step=(1, 1))
-
-
 _MODES = ("full", "same", "valid")
 
 
@@ -226,7 +213,8 @@ def convolve(x1: Any, x2: Any, /, mode: str = "full") -> Tensor:
     if n == 0:
         raise ShapeError(f"convolve takes vectors of some elements, not {kernel.type}")
     before, after = {"full": (n - 1, n - 1), "same": (n // 2, (n - 1) // 2), "valid": (0, 0)}[mode]
-    return matmul(flip(kernel, 0), _windows(pad(signal, (before, after)), n))
+    runs = apply("windows", pad(signal, (before, after)), window=(n,), step=(1,), dilation=(1,))
+    return matmul(flip(kernel, 0), runs)
 
 
 @public
