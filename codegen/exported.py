@@ -9,23 +9,43 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from . import toolchain, write
 from .abi import with_headers
-from .cexpr import DTYPES, identifier
-from .ctext import Names, comment, packed
+from .access import touches
+from .cexpr import DTYPES, identifier, literal
+from .ctext import LIBRARY, Names, call, comment, packed
 from .emit import renderer
 from .extent import ALIGN, Array, Dim, nbytes, upper
 from .memory import Plan
-from .program import Program
+from .program import Program, home
 from .target import Target
 
-HEADER_BYTES = 24
+HEADER_BYTES = 16
 """Of a saved state: a mark, the layout, the bytes, a checksum."""
+
+MARK = int.from_bytes(b"GTS1", "little")
+"""Begins a saved state; read in the other byte order it is another number."""
+
+_CPP = (
+    "alignas alignof and and_eq bitand bitor bool catch char8_t char16_t char32_t class compl concept consteval"
+    " constexpr constinit const_cast co_await co_return co_yield decltype delete dynamic_cast explicit export false"
+    " friend mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected public"
+    " reinterpret_cast requires static_assert static_cast template this thread_local throw true try typeid typename"
+    " using virtual wchar_t xor xor_eq"
+)
+_IN_USE = "NULL EOF FILE argc argv stdin stdout stderr fopen fclose fread fgetc fprintf size_t uintptr_t"
+RESERVED = frozenset([*_CPP.split(), *_IN_USE.split(), *DTYPES.values()])
+"""What no name of a header may be, beside the keywords of C: a header is for C++ too."""
+
+_WORDS = frozenset(
+    "H STATE_BYTES WORK_BYTES SAVED_BYTES ALIGN OK ERR_INDEX ERR_MATRIX ERR_MEMORY ERR_SIZE ERR_SAVED PARTS".split()
+)
+"""What the header calls its own constants, after the prefix."""
 
 
 @dataclass(frozen=True)
@@ -38,35 +58,74 @@ class Function:
     about: str
 
 
+def fits(prefix: str) -> bool:
+    """Whether names of C and C++ may begin so, and a type be called so.
+
+    >>> fits("mlp"), fits("class"), fits("linux"), fits("2x"), fits("size_t")
+    (True, False, False, False, False)
+    """
+    return Names(RESERVED, LIBRARY).new(prefix) == prefix and not prefix.endswith("_t")
+
+
+def of_touched_state(program: Program) -> tuple[Program, list[int]]:
+    """The program without the leaves of the state that it does not touch, and which leaves it keeps."""
+    table = program.table
+    touched = {home(name, table) for step in program.steps for name in touches(step, table).names()}
+    touched |= {buffer.alias for buffer in program.buffers if buffer.role == "output" and buffer.alias}
+    leaves = {buffer.slot: buffer for buffer in program.buffers if buffer.role == "state"}
+    kept = [slot for slot in sorted(leaves) if leaves[slot].name in touched]
+    slots = {leaves[slot].name: place for place, slot in enumerate(kept)}
+    buffers = tuple(
+        replace(buffer, slot=slots[buffer.name]) if buffer.role == "state" else buffer
+        for buffer in program.buffers
+        if buffer.role != "state" or buffer.name in slots
+    )
+    return replace(program, buffers=buffers, state=tuple(program.state[slot] for slot in kept)), kept
+
+
 def project(
-    prefix: str, functions: Sequence[Function], state: Sequence[np.ndarray], target: Target, version: str
-) -> dict[str, str]:
-    """The files of a project. `state` has the first contents of the state's leaves, in order."""
+    prefix: str,
+    about: str,
+    functions: Sequence[Function],
+    state: Sequence[np.ndarray],
+    target: Target,
+    version: str,
+    in_file: bool,
+) -> dict[str, bytes]:
+    """The files of a project.
+
+    `about` says what the model is; `state` has the first contents of the state's leaves, in order, which with `in_file`
+    go into a file that a program reads instead of the C.
+    """
     plans = [write.place(function.program, target, blas=False) for function in functions]
-    sources = [write.emit(plan, target, whole=True).units[0].text for plan in plans]
     first = plans[0]
-    leaves = _leaves(prefix, first, state)
-    layout = zlib.crc32("\n".join(f"{leaf['name']} {leaf['type']} {leaf['offset']}" for leaf in leaves).encode())
+    leaves = _leaves(prefix, first, [] if in_file else state)
     context: dict[str, Any] = {
         "prefix": prefix,
         "upper": prefix.upper(),
+        "about": about,
         "version": version,
         "functions": [_function(prefix, *pair) for pair in zip(functions, plans, strict=True)],
         "leaves": leaves,
+        "in_file": in_file,
         "state_bytes": first.state_bytes,
         "work_bytes": max(plan.work_bytes for plan in plans),
         "saved_bytes": HEADER_BYTES + first.state_bytes,
-        "layout": f"{layout:#010x}",
+        "mark": f"{MARK:#010x}",
+        "layout": f"{_layout(first):#010x}",
         "aligned": ALIGN,
         "flags": " ".join([toolchain.STANDARDS[target.variant], "-O2", *target.flags]),
         "sources": [f"{prefix}.c", *(f"{prefix}_{function.name}.c" for function in functions)],
     }
+    files = {
+        f"{prefix}_{function.name}.c": _own(prefix, function.name, plan, target)
+        for function, plan in zip(functions, plans, strict=True)
+    }
     render = renderer()
-    files = {f"{prefix}_{f.name}.c": _own(prefix, f.name, text) for f, text in zip(functions, sources, strict=True)}
-    files = with_headers(files)
     for name, template in _TEMPLATES.items():
         files[name.format(prefix=prefix)] = render(template, context)
-    return files
+    encoded = {name: text.encode() for name, text in with_headers(files).items()}
+    return encoded | ({f"{prefix}.bin": saved(first, state)} if in_file else {})
 
 
 _TEMPLATES = {
@@ -79,21 +138,49 @@ _TEMPLATES = {
 """File -> its template."""
 
 
-def _own(prefix: str, name: str, text: str) -> str:
-    """The C of one program as a file of the project: its entry gets a name of its own."""
+def _own(prefix: str, name: str, plan: Plan, target: Target) -> str:
+    """The C of one program as a file of the project."""
+    text = write.emit(plan, target, entry=_entry(prefix, name)).units[0].text
     return (
+        f"/* {prefix}_{name}.c: what {prefix}_{name} computes, kernel after kernel; the last function calls them.\n"
+        f" * The lines beside the C are those of the Python that it was made of. */\n"
         "#if defined(__clang__)\n"
         "#pragma clang fp contract(off) /* a * b + c is rounded twice, as everywhere */\n"
         "#elif defined(__GNUC__)\n"
         '#pragma GCC optimize("fp-contract=off")\n'
-        "#endif\n"
-        f"#define gt_model_get {prefix}_{name}_model /* one name per file */\n{text}"
+        f"#endif\n\n{text}"
     )
 
 
+def _entry(prefix: str, name: str) -> str:
+    """The symbol of the C of one program."""
+    return f"{prefix}_{name}_compute"
+
+
+# ---- the state ---------------------------------------------------------------------------------------------
+
+
+def _layout(plan: Plan) -> int:
+    """A digest of what the leaves of the state are and where they lie."""
+    leaves = zip(plan.program.state, plan.state_offsets, strict=True)
+    return zlib.crc32("\n".join(f"{a.name} {a.dtype} {list(a.shape)} {offset}" for a, offset in leaves).encode())
+
+
+def saved(plan: Plan, state: Sequence[np.ndarray]) -> bytes:
+    """The state as the C saves it, in the byte order of this machine."""
+    block = bytearray(plan.state_bytes)
+    for array, offset in zip(state, plan.state_offsets, strict=True):
+        block[offset : offset + array.nbytes] = np.ascontiguousarray(array).tobytes()
+    header = np.array([MARK, _layout(plan), plan.state_bytes & 0xFFFFFFFF, zlib.crc32(block)], np.uint32)
+    return header.tobytes() + bytes(block)
+
+
 def _leaves(prefix: str, plan: Plan, state: Sequence[np.ndarray]) -> list[dict[str, Any]]:
+    """What the templates say of the leaves of the state; those that `state` has no contents of have no values."""
     names = Names(_WORDS)
     constants = [names.new(identifier(array.name).upper()) for array in plan.program.state]
+    values = [_values(array) if array.tobytes().strip(b"\0") else [] for array in state]
+    values += [[]] * (len(constants) - len(values))
     return [
         {
             "name": comment(array.name),
@@ -103,29 +190,27 @@ def _leaves(prefix: str, plan: Plan, state: Sequence[np.ndarray]) -> list[dict[s
             "shape": _shape(array),
             "offset": offset,
             "bytes": nbytes(array.shape, array.dtype),
-            "values": _values(contents),
+            "values": contents,
         }
         for constant, array, offset, contents in zip(
-            constants, plan.program.state, plan.state_offsets, state, strict=True
+            constants, plan.program.state, plan.state_offsets, values, strict=True
         )
     ]
 
 
-_WORDS = frozenset(
-    "H STATE_BYTES WORK_BYTES SAVED_BYTES ALIGN OK ERR_INDEX ERR_MATRIX ERR_MEMORY ERR_SIZE ERR_SAVED PARTS".split()
-)
-"""What the header calls its own constants, after the prefix."""
+# ---- the functions -----------------------------------------------------------------------------------------
 
 
 def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:
     """What the templates say of a function: parameters, and how they become the arguments of its call."""
-    program = plan.program
-    names = Names(("m",))
-    parameters: list[dict[str, Any]] = []
+    program, entry = plan.program, _entry(prefix, function.name)
+    names = Names(("m", entry), RESERVED, (f"{prefix.upper()}_{word}" for word in _WORDS))
+    parameters: list[dict[str, str]] = []
     constants: list[dict[str, Any]] = []
-    inputs, buffers = [], []
+    inputs, buffers, outputs, results = [], [], [], []
     dims = [{"name": names.new(dim.name), "bound": dim.bound} for dim in program.dims]
-    parameters += [{"text": f"int64_t {dim['name']}", "about": f"1 to {dim['bound']}"} for dim in dims]
+    for dim in dims:
+        parameters.append({"name": dim["name"], "text": f"int64_t {dim['name']}", "about": f"1 to {dim['bound']}"})
     for slot, array in enumerate(program.inputs):
         kind = DTYPES[array.dtype]
         if slot in function.constants:
@@ -135,21 +220,30 @@ def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:
             continue
         name = names.new(identifier(array.name))
         by_value = not array.shape
-        parameters.append({"text": f"{kind} {name}" if by_value else f"const {kind} *{name}", "about": _shape(array)})
+        text = f"{kind} {name}" if by_value else f"const {kind} *{name}"
+        parameters.append({"name": name, "text": text, "about": _shape(array)})
         inputs.append(f"&{name}" if by_value else name)
         buffers.append({"name": name, "type": kind, "count": _count(array), "by_value": by_value})
-    outputs, results = [], []
     for slot, array in enumerate(program.outputs):
-        loss = slot == 0 and program.loss is not None
+        kind, loss = DTYPES[array.dtype], slot == 0 and program.loss is not None
         given = identifier(array.name)
         name = names.new("loss" if loss else given if given[0].isalpha() else f"out{given}")
         about = f"{_shape(array)}{', or NULL' if loss else ''}"
-        parameters.append({"text": f"{DTYPES[array.dtype]} *{name}", "about": about})
-        outputs.append({"name": name, "type": DTYPES[array.dtype], "loss": loss})
-        results.append({"name": name, "type": DTYPES[array.dtype], "count": _count(array)})
+        parameters.append({"name": name, "text": f"{kind} *{name}", "about": f"{about}, written"})
+        outputs.append({"name": name, "type": kind, "loss": loss})
+        shown = _PRINTED.get(kind, ("%llu", "unsigned long long") if kind[0] == "u" else ("%lld", "long long"))
+        results.append({"name": name, "type": kind, "count": _count(array), "format": shown[0], "shown": shown[1]})
+    given_to = [
+        *(str(dim["bound"]) for dim in dims),
+        *(f"{prefix}_in_{b['name']}{'[0]' if b['by_value'] else ''}" for b in buffers),
+        *(f"{prefix}_out_{result['name']}" for result in results),
+    ]
     return {
         "name": function.name,
         "about": function.about,
+        "entry": entry,
+        "head": call(f"int32_t {prefix}_{function.name}", [f"{prefix} *m", *(p["text"] for p in parameters)], ""),
+        "call": call(f"code = {prefix}_{function.name}", ["&model", *given_to], ";"),
         "parameters": parameters,
         "inputs": inputs,
         "outputs": outputs,
@@ -159,6 +253,10 @@ def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:
         "results": results,
         "has_state": bool(program.state),
     }
+
+
+_PRINTED = {"float": ("%.17g", "double"), "double": ("%.17g", "double")}
+"""C type -> how printf shows it, and as which type it takes it; integers are shown as the widest there are."""
 
 
 def _shape(array: Array) -> str:
@@ -178,22 +276,27 @@ def _count(array: Array) -> int:
     return max(count, 1)
 
 
+# ---- arrays ------------------------------------------------------------------------------------------------
+
+
 def _values(array: np.ndarray) -> list[str]:
     """The elements as C, in lines; an array without elements has one, since C knows no others."""
     flat = np.ascontiguousarray(array).ravel()
     if flat.itemsize == 2 and flat.dtype.kind not in "iu":
         flat = flat.view(np.uint16)  # floats of 16 bits are their bits in C
-    words = [_value(value) for value in (flat if flat.size else np.zeros(1, flat.dtype))]
+    flat = flat if flat.size else np.zeros(1, flat.dtype)
+    words = map(_float, flat) if flat.dtype.kind == "f" else (literal(int(value), _tag(flat)) for value in flat)
     return list(packed([f"{word}," for word in words], indent="    "))
 
 
-def _value(value: Any) -> str:
-    if value.dtype.kind != "f":
-        number = int(value)
-        if value.dtype.itemsize < 8:
-            return str(number)
-        return f"UINT64_C({number})" if number >= 0 else f"(-INT64_C({-number - 1}) - 1)"
+def _tag(array: np.ndarray) -> str:
+    """The tag of an array of integers or truth values."""
+    return "b1" if array.dtype.kind == "b" else f"{array.dtype.kind}{8 * array.itemsize}"
+
+
+def _float(value: Any) -> str:
+    """The shortest literal of a float's bits; NumPy finds it sooner than `literal` does."""
+    suffix = "f" if value.dtype.itemsize == 4 else ""
     if not np.isfinite(value):
         return "NAN" if np.isnan(value) else "INFINITY" if value > 0 else "-INFINITY"
-    digits = np.format_float_scientific(value, unique=True, trim="0")
-    return f"{digits}f" if value.dtype.itemsize == 4 else digits
+    return f"{value.item() if not suffix else value!s}{suffix}"

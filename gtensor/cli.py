@@ -21,7 +21,7 @@ from . import demo, doctor
 from .api import CompiledFunction, Executable, compile
 from .codegen import build
 from .errors import GTensorError, OptionError
-from .exporting import VARIANTS, export
+from .exporting import PARAMETERS, VARIANTS, export
 from .report import amount, text
 from .resident import Resident
 from .stages import Inspected, Lowered, Settings
@@ -71,6 +71,8 @@ def _parser() -> argparse.ArgumentParser:
     command = _of_function(commands, "export", "write a step or function as a C project that needs no Python", about)
     command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/mlp")
     command.add_argument("--predict", metavar="module:function", help="what step.bind gave")
+    command.add_argument("--predict-only", action="store_true", help="leave out the step, and state that only it uses")
+    command.add_argument("--parameters", choices=PARAMETERS, default="array", help="file: beside the C, not in it")
     command.add_argument("--prefix", default="model", help="begins all names of the C (default: model)")
     command.add_argument("--variant", choices=VARIANTS, default="portable", help="vector: for this machine's vectors")
     command.set_defaults(run=_export)
@@ -123,7 +125,8 @@ def _build(arguments: argparse.Namespace) -> int:
 def _export(arguments: argparse.Namespace) -> int:
     found = _found(arguments.function, [parse_spec(given) for given in arguments.spec])[1]()
     predict: Any = None if arguments.predict is None else _found(arguments.predict, [])[1]()
-    _print_files(export(arguments.output, found, predict=predict, prefix=arguments.prefix, variant=arguments.variant))
+    options = {name: getattr(arguments, name) for name in ("predict_only", "parameters", "prefix", "variant")}
+    _print_files(export(arguments.output, found, predict=predict, **options))
     sizes = (Path(arguments.output) / f"{arguments.prefix}.h").read_text(encoding="utf-8")
     state, work = (re.search(rf"_{name}_BYTES (\d+)", sizes) for name in ("STATE", "WORK"))
     assert state and work

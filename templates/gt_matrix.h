@@ -111,7 +111,6 @@ GT_SHARED GT_REAL GT_T(gt_orientation)(int64_t n, int64_t stride, const GT_REAL 
 #define GT_MATRIX_H
 
 #include <float.h>
-#include <math.h>
 
 #include "gt_kernel.h"
 

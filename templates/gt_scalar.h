@@ -16,16 +16,9 @@
 #ifndef GT_SCALAR_H
 #define GT_SCALAR_H
 
-#include <math.h>
 #include <stdint.h>
 
-/* Without a C library a compiler has these two within itself under its own names only. */
-#if defined(__GNUC__) && !__STDC_HOSTED__
-#define fabs(a) __builtin_fabs(a)
-#define fabsf(a) __builtin_fabsf(a)
-#define copysign(a, b) __builtin_copysign(a, b)
-#define copysignf(a, b) __builtin_copysignf(a, b)
-#endif
+#include "gt_libc.h"
 
 /* Inlined whatever the compiler's size estimates say: a call left in a loop keeps it from being vectorised. What is
  * called rarely stands apart. */
