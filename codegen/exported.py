@@ -22,7 +22,7 @@ from .ctext import LIBRARY, Names, call, comment, packed
 from .emit import renderer
 from .extent import ALIGN, Array, Dim, nbytes, upper
 from .memory import Plan
-from .program import Program, home
+from .program import Load, Program, RowKernel, Step, Store, home
 from .target import Target
 
 HEADER_BYTES = 16
@@ -68,19 +68,38 @@ def fits(prefix: str) -> bool:
 
 
 def of_touched_state(program: Program) -> tuple[Program, list[int]]:
-    """The program without the leaves of the state that it does not touch, and which leaves it keeps."""
+    """The program without the leaves of the state that it leaves alone, and the numbers of those it keeps.
+
+    A leaf that is only copied onto itself is left alone.
+    """
     table = program.table
-    touched = {home(name, table) for step in program.steps for name in touches(step, table).names()}
-    touched |= {buffer.alias for buffer in program.buffers if buffer.role == "output" and buffer.alias}
-    leaves = {buffer.slot: buffer for buffer in program.buffers if buffer.role == "state"}
-    kept = [slot for slot in sorted(leaves) if leaves[slot].name in touched]
-    slots = {leaves[slot].name: place for place, slot in enumerate(kept)}
-    buffers = tuple(
-        replace(buffer, slot=slots[buffer.name]) if buffer.role == "state" else buffer
-        for buffer in program.buffers
-        if buffer.role != "state" or buffer.name in slots
-    )
-    return replace(program, buffers=buffers, state=tuple(program.state[slot] for slot in kept)), kept
+    over = {b.name: b.alias for b in program.buffers if b.role == "output" and b.alias and b.slot == -1}
+    leaves = {buffer.name: buffer.slot for buffer in program.buffers if buffer.role == "state"}
+    used, steps = set(), []
+    for step in program.steps:
+        named = {over.get(name, name) for name in (home(n, table) for n in touches(step, table).names())}
+        if not (_is_copy(step) and len(named) == 1 and named <= leaves.keys()):
+            used |= named
+            steps.append(step)
+    used |= {buffer.alias for buffer in program.buffers if buffer.alias and buffer.slot != -1}
+    kept = sorted(slot for name, slot in leaves.items() if name in used)
+    buffers = []
+    for buffer in program.buffers:
+        leaf = over.get(buffer.name, buffer.name)
+        if leaf in leaves and leaf not in used:
+            continue
+        buffers.append(replace(buffer, slot=kept.index(buffer.slot)) if buffer.role == "state" else buffer)
+    state = tuple(program.state[slot] for slot in kept)
+    return replace(program, buffers=tuple(buffers), steps=tuple(steps), state=state), kept
+
+
+def _is_copy(step: Step) -> bool:
+    """Whether a step moves elements, each to the same place of another buffer, and computes nothing."""
+    if not isinstance(step, RowKernel):
+        return False
+    stmts = [stmt for phase in step.phases for stmt in (*phase.head, *phase.body)]
+    places = {replace(stmt.access, buffer="") for stmt in stmts if isinstance(stmt, Load | Store)}
+    return len(places) == 1 and all(isinstance(stmt, Load | Store) for stmt in stmts)
 
 
 def project(
@@ -208,7 +227,7 @@ def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:
     parameters: list[dict[str, str]] = []
     constants: list[dict[str, Any]] = []
     inputs, buffers, outputs, results = [], [], [], []
-    dims = [{"name": names.new(dim.name), "bound": dim.bound} for dim in program.dims]
+    dims: list[dict[str, Any]] = [{"name": names.new(dim.name), "bound": dim.bound} for dim in program.dims]
     for dim in dims:
         parameters.append({"name": dim["name"], "text": f"int64_t {dim['name']}", "about": f"1 to {dim['bound']}"})
     for slot, array in enumerate(program.inputs):

@@ -169,7 +169,7 @@ def _ours(target: Path, prefix: str) -> set[str]:
     """The files that an earlier export wrote; raises FileError for a folder with other things, or with changed ones."""
     if not os.path.lexists(target) or (target.is_dir() and not any(target.iterdir())):
         return set()
-    lines = (target / LIST).read_text(encoding="utf-8").splitlines() if (target / LIST).is_file() else []
+    lines = (target / LIST).read_text("utf-8", "replace").splitlines() if (target / LIST).is_file() else []
     digests = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
     if f"{prefix}.h" not in digests:
         raise FileError(f"export: {target} is there and no export of {prefix}, so it is left as it is")

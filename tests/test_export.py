@@ -1,178 +1,162 @@
-"""Exported projects: C99 that every compiler takes without a warning, whose steps have the bits of the Python build of
-that variant, in memory that its caller owns.
+"""Exported projects as C programs see them: every function of the header, in C and C++, prediction alone, parameters in
+a file, names, the folder. What is learnt on which target is in test_export_targets.py.
 """
 
 from __future__ import annotations
 
-import re
 import shutil
-import subprocess
 
-import cffi
 import numpy as np
 import pytest
 
 import gtensor as gt
-from gtensor import cli
-from gtensor.codegen import toolchain
-from gtensor.codegen.options import Options
-from gtensor.errors import FileError, OptionError
+from tests.exported_c import STRICT, Project, records, run, sources
 from tests.test_checkpoints import batches, params, trainer
 from tests.values import same
 
-STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-SANITIZED = [*STRICT, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-COMPILERS = [name for name in ("gcc", "clang", "cc") if shutil.which(name)]
-KINDS = {"float": np.float32, "double": np.float64, "int64_t": np.int64, "int32_t": np.int32, "uint8_t": np.uint8}
-
 RNG = np.random.default_rng(0)
-
-
-def run(*command, cwd=None):
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def scores(p, x):
     return gt.tanh(x @ p["first"]["w"] + p["first"]["b"]) @ p["second"]["w"] + p["second"]["b"]
 
 
-def digits():
-    """A classifier, adam, 200 batches."""
+def classifier():
+    """A step with adam, and what predicts."""
     train = trainer(gt.optim.adam(0.01))
-    return train, train.bind(scores, gt.spec((1, 6))), list(batches(200))
+    return train, train.bind(scores, gt.spec((1, 6)))
 
 
-def memory():
-    """A memory cell trained through time, sgd, 200 sequences."""
-    cell = gt.nn.GatedMemory(inputs=2, size=5)
+# ---- the functions, in C and C++ ---------------------------------------------------------------------------
 
-    def follow(p, xs, ys):
-        _, out = gt.scan(lambda m, x: cell.step(p["cell"], m, x), gt.zeros((3, 5)), xs)
-        return gt.mean((out @ p["w"] - ys) ** 2)
+USE = """
+#include "net.h"
 
-    p = {"cell": cell.init(gt.random.key(0)), "w": gt.random.normal(gt.random.key(1), (5, 1))}
-    train = gt.TrainStep(follow, p, gt.optim.sgd(0.05, momentum=0.9), gt.spec((7, 3, 2)), gt.spec((7, 3, 1)))
-    drawn = RNG.standard_normal((200, 7, 3, 2)).astype(np.float32)
-    return train, None, [(xs, np.cumsum(xs[..., :1], axis=0)) for xs in drawn]
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static unsigned char memory[2][NET_STATE_BYTES + NET_ALIGN], work[NET_WORK_BYTES + NET_ALIGN], saved[NET_SAVED_BYTES];
+
+static void must(int holds, const char *what)
+{
+    if (!holds) {
+        fprintf(stderr, "%s\\n", what);
+        exit(1);
+    }
+}
+
+int main(void)
+{
+    net one, two;
+    float x[48], w[48], changed[48], out[3], first = 0, second = 0, again = 0;
+    int64_t y[8];
+    for (int i = 0; i < 48; ++i)
+        x[i] = (float)(i % 7) - 3;
+    for (int i = 0; i < 8; ++i)
+        y[i] = i % 3;
+
+    must(net_init(&one, NULL, net_align(work)) == NET_ERR_MEMORY, "no memory");
+    must(net_init(&one, net_align(memory[0]), (char *)net_align(work) + 8) == NET_ERR_MEMORY, "not aligned");
+    must(net_init(&one, net_align(memory[0]), net_align(work)) == NET_OK, "one");
+    must(net_init(&two, net_align(memory[1]), net_align(work)) == NET_OK, "two, with the same memory to work in");
+
+    must(net_train_step(&one, x, y, &first) == NET_OK && net_train_step(&one, x, y, &second) == NET_OK, "training");
+    must(second < first && net_train_step(&two, x, y, &again) == NET_OK && again == first, "two models");
+    must(net_predict(&one, x, out) == NET_OK && net_train_step(&one, x, y, NULL) == NET_OK, "prediction");
+    net_reset(&one);
+    must(net_train_step(&one, x, y, &again) == NET_OK && again == first, "reset");
+
+    must(net_bytes(NET_PARAMS_FIRST_W) == sizeof w && net_bytes(NET_PARTS) == 0 && net_bytes(-1) == 0, "bytes");
+    must(net_get(&one, NET_PARAMS_FIRST_W, w, sizeof w) == NET_OK, "get");
+    must(net_get(&one, NET_PARTS, w, sizeof w) == NET_ERR_SIZE, "no such part");
+    memset(changed, 0, sizeof changed);
+    must(net_set(&one, NET_PARAMS_FIRST_W, changed, sizeof changed - 1) == NET_ERR_SIZE, "too small");
+    must(net_set(&one, NET_PARAMS_FIRST_W, changed, sizeof changed) == NET_OK, "set");
+    must(net_get(&one, NET_PARAMS_FIRST_W, w, sizeof w) == NET_OK && !memcmp(w, changed, sizeof w), "get what was set");
+
+    must(net_save(&two, saved, sizeof saved - 1) == NET_ERR_SIZE, "no room");
+    must(net_save(&two, saved, sizeof saved) == NET_OK, "save");
+    must(net_restore(&one, saved, sizeof saved) == NET_OK, "restore");
+    must(net_train_step(&one, x, y, &first) == NET_OK && net_train_step(&two, x, y, &second) == NET_OK, "both");
+    must(first == second, "the restored one goes on as the other");
+    saved[sizeof saved / 2] ^= 4;
+    must(net_restore(&one, saved, sizeof saved) == NET_ERR_SAVED, "damage");
+
+    y[3] = 7;
+    must(net_train_step(&one, x, y, &first) == NET_ERR_INDEX && one.error_index == 7, "a wrong label");
+    must(NET_STATE_BYTES % NET_ALIGN == 0 && NET_SAVED_BYTES > NET_STATE_BYTES, "sizes");
+    puts("all is well");
+    return 0;
+}
+"""
+"""A program that is C99 and C++ and calls every function of a header."""
+
+LANGUAGES = {
+    name: command
+    for name, command in {
+        "c": ["cc", *STRICT],
+        "gcc c++": ["g++", "-x", "c++", "-Wall", "-Wextra", "-Wpedantic", "-Werror"],
+        "clang c++": ["clang++", "-x", "c++", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"],
+    }.items()
+    if shutil.which(command[0])
+}
 
 
-@pytest.fixture(scope="module", params=[digits, memory], ids=["digits", "memory"])
-def project(request, tmp_path_factory):
-    """A project, its records, and the losses of the Python build of that variant."""
-    with gt.config(variant="portable"):
-        train, predict, data = request.param()
-        folder = tmp_path_factory.mktemp("export") / "net"
-        gt.export(folder, train, predict=predict, prefix="net")
-        losses = [train(*batch) for batch in data]
-    (folder / "data.bin").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for batch in data for a in batch))
-    return folder, losses
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_program_that_calls_every_function(net, language, tmp_path):
+    project, _, _ = net
+    (tmp_path / "use.c").write_text(USE)
+    objects = [tmp_path / f"{path.stem}.o" for path in sources(project.folder)]
+    for path, made in zip(sources(project.folder), objects, strict=True):
+        run("cc", *STRICT, "-c", path, "-o", made)
+    run(*LANGUAGES[language], "-I", project.folder, "-c", tmp_path / "use.c", "-o", tmp_path / "use.o")
+    run(LANGUAGES[language][0], tmp_path / "use.o", *objects, "-lm", "-o", tmp_path / "use")
+    assert run(tmp_path / "use") == "all is well\n"
 
 
-def sources(folder):
-    return sorted(path for path in folder.glob("*.c") if path.name != "main.c")
+def test_every_function_and_size_is_told_of(net):
+    """A comment stands above each function, and the top of the header names what a caller needs first."""
+    header = (net[0].folder / "net.h").read_text()
+    for name in ("init", "train_step", "predict", "reset", "bytes", "get", "save", "restore", "align"):
+        (before,) = (part for part in header.split(f"net_{name}(")[:-1][-1:])
+        assert before.rsplit("\n\n", 1)[-1].lstrip().startswith("/*"), name
+    for name in ("STATE_BYTES", "WORK_BYTES", "SAVED_BYTES", "ALIGN", "PARTS"):
+        assert f"NET_{name}" in header, name
 
 
-@pytest.mark.parametrize("cc", COMPILERS)
-def test_200_steps_in_plain_c_have_the_losses_of_python_to_the_bit(cc, project, tmp_path):
-    folder, losses = project
-    run(cc, *STRICT, *folder.glob("*.c"), "-lm", "-o", tmp_path / "example")
-    printed = run(tmp_path / "example", folder / "data.bin").split()
-    same(np.array(printed, np.float64), np.array(losses, np.float64))
-    assert losses[-1] < losses[0] * 0.8
-
-
-def test_flags_for_this_machine_change_neither_a_bit_nor_the_standard(project, tmp_path):
-    folder, losses = project
-    flags = toolchain.find(Options()).target("native").flags
-    run("cc", *STRICT, *flags, *folder.glob("*.c"), "-lm", "-o", tmp_path / "example")
-    printed = run(tmp_path / "example", folder / "data.bin").split()
-    same(np.array(printed, np.float64), np.array(losses, np.float64))
-
-
-def test_clean_under_sanitizers(project, tmp_path):
-    folder, losses = project
-    run("cc", *SANITIZED, *folder.glob("*.c"), "-lm", "-o", tmp_path / "example")
-    printed = run(tmp_path / "example", folder / "data.bin").split()
-    same(np.array(printed, np.float64), np.array(losses, np.float64))
-
-
-def test_nothing_but_mathematics_and_copies_is_called(project, tmp_path):
-    folder, _ = project
-    objects = []
-    for path in sources(folder):
-        objects.append(tmp_path / f"{path.stem}.o")
-        run("cc", *STRICT, "-fno-pic", "-fno-pie", "-c", path, "-o", objects[-1])
-    allowed = {"memcpy", "memset", "memmove", "memcmp", "sqrt", "sqrtf", "fma", "fmaf"}
-    defined = {line.split()[-1] for line in run("nm", "-g", "--defined-only", *objects).splitlines() if " " in line}
-    undefined = {line.split()[-1] for line in run("nm", "-u", *objects).splitlines() if " U " in line}
-    assert undefined - defined <= allowed, undefined
-    assert all(name.startswith("net_") for name in defined), defined
-    assert not re.findall(r" [bBdD] ", run("nm", *objects)), "a global that changes"
-
-
-def test_make_and_the_header_in_cpp(project, tmp_path):
-    folder, losses = project
-    copy = tmp_path / "with spaces"
-    shutil.copytree(folder, copy)
+def test_make_cmake_and_names_with_spaces(net, tmp_path):
+    copy = shutil.copytree(net[0].folder, tmp_path / "with spaces")
+    (copy / "mine.o").write_text("not make's")
+    (copy / "data.bin").write_bytes(records(batches(3)))
     run("make", cwd=copy)
-    assert len(run("./net_example", "data.bin", cwd=copy).split()) == len(losses)
+    printed = run("./net_example", "data.bin", cwd=copy)
+    assert len(printed.split()) == 3
     run("make", "clean", cwd=copy)
-    assert not list(copy.glob("*.o"))
-    if shutil.which("c++"):
-        (copy / "use.cpp").write_text('#include "net.h"\nint main() { net n; return net_init(&n, 0, 0) == 0; }\n')
-        for path in sources(copy):
-            run("cc", "-std=c99", "-c", path, cwd=copy)
-        run("c++", "-Wall", "-Wextra", "-Werror", "use.cpp", *copy.glob("*.o"), "-lm", "-o", "use", cwd=copy)
-        run(copy / "use")
+    assert [path.name for path in copy.glob("*.o")] == ["mine.o"]
+    if shutil.which("cmake"):
+        run("cmake", "-S", copy, "-B", tmp_path / "build", "-DCMAKE_BUILD_TYPE=Release")
+        run("cmake", "--build", tmp_path / "build")
+        assert run(tmp_path / "build" / "net_example", copy / "data.bin") == printed
+
+
+def test_the_example_says_what_is_wrong(net, tmp_path):
+    run("cc", *STRICT, *net[0].folder.glob("*.c"), "-lm", "-o", tmp_path / "example")
+    run(tmp_path / "example", code=2)
+    run(tmp_path / "example", tmp_path / "missing", code=1)
+    x, y = next(batches(1))
+    (tmp_path / "data").write_bytes(records([(x, y), (x, y + 100)]))
+    assert len(run(tmp_path / "example", tmp_path / "data", code=1).split()) == 1
 
 
 # ---- the functions, called through cffi --------------------------------------------------------------------
-
-
-class Project:
-    """A project as a shared library: `lib`, and `model()` for a new model in memory of its own."""
-
-    def __init__(self, folder, prefix, flags=("-std=c99",)):
-        library = folder / f"lib{prefix}.so"
-        run("cc", *flags, "-O1", "-fPIC", "-shared", *sources(folder), "-lm", "-o", library)
-        header = re.sub(r"/\*.*?\*/", "", (folder / f"{prefix}.h").read_text(), flags=re.DOTALL)
-        header = re.sub(r"static inline.*?\n}\n", "", header, flags=re.DOTALL)
-        header = re.sub(r'#(ifdef __cplusplus\n(extern "C" {|}))\n#endif', "", header)
-        self.constants = dict(re.findall(r"#define (\w+) (\d+)", header))
-        self.ffi = cffi.FFI()
-        self.ffi.cdef(re.sub(r"^#.*$", "", header, flags=re.MULTILINE).replace("size_t offset, bytes;", ""))
-        self.lib, self.prefix, self.kept = self.ffi.dlopen(str(library)), prefix, []
-
-    def constant(self, name):
-        return int(self.constants[f"{self.prefix.upper()}_{name}"])
-
-    def memory(self, name):
-        buffer = self.ffi.new("char[]", self.constant(name) + 64)
-        self.kept.append(buffer)
-        return self.ffi.cast("char *", (int(self.ffi.cast("intptr_t", buffer)) + 63) // 64 * 64)
-
-    def model(self):
-        model = self.ffi.new(f"{self.prefix} *")
-        assert self.call("init", model, self.memory("STATE_BYTES"), self.memory("WORK_BYTES")) == 0
-        return model
-
-    def call(self, name, model, *args):
-        return getattr(self.lib, f"{self.prefix}_{name}")(model, *map(self.given, args))
-
-    def given(self, arg):
-        if not isinstance(arg, np.ndarray):
-            return arg
-        kind = next(kind for kind, dtype in KINDS.items() if dtype == arg.dtype)
-        return self.ffi.cast(f"{kind} *", arg.ctypes.data)
 
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory):
     """The classifier as a library, and the training step it was made from."""
     with gt.config(variant="portable"):
-        train, predict, _ = digits()
+        train, predict = classifier()
         folder = tmp_path_factory.mktemp("net")
         gt.export(folder, train, predict=predict, prefix="net")
     return Project(folder, "net"), train, predict
@@ -229,12 +213,45 @@ def test_a_saved_state_goes_on_and_a_damaged_one_is_refused(net):
     for batch in batches(3, 4):
         assert project.call("train_step", one, *batch, loss) == project.call("train_step", two, *batch, other) == 0
         assert loss[0] == other[0]
-    for place in (0, 5, 9, 17, 30, len(buffer) - 1):
+    before = project.state(two)
+    for bit in range(8 * len(buffer)):
         harmed = buffer.copy()
-        harmed[place] ^= 1
-        assert project.call("restore", two, harmed, harmed.nbytes) == project.constant("ERR_SAVED"), place
-    assert project.call("restore", two, buffer, buffer.nbytes - 1) == project.constant("ERR_SIZE")
+        harmed[bit // 8] ^= 1 << bit % 8
+        assert project.call("restore", two, harmed, harmed.nbytes) == project.constant("ERR_SAVED"), bit
+    turned = buffer.view(np.uint32).byteswap().view(np.uint8)
+    assert project.call("restore", two, turned, turned.nbytes) == project.constant("ERR_SAVED"), "the other byte order"
+    longer = np.concatenate([buffer, np.zeros(8, np.uint8)])
+    for length in (0, 15, 16, buffer.nbytes - 1, buffer.nbytes + 1, longer.nbytes):
+        assert project.call("restore", two, longer, length) == project.constant("ERR_SIZE"), length
     assert project.call("save", two, buffer, buffer.nbytes - 1) == project.constant("ERR_SIZE")
+    assert project.state(two) == before
+
+
+def other_models():
+    """Models whose states have as many bytes as one with f32[2,3] and i32[4], and other contents."""
+    return {
+        "a shape": {"a": gt.zeros((3, 2)), "b": gt.zeros(4, dtype=gt.int32)},
+        "a dtype": {"a": gt.zeros((2, 3)), "b": gt.zeros(4)},
+        "a name": {"a": gt.zeros((2, 3)), "c": gt.zeros(4, dtype=gt.int32)},
+        "an order": {"b": gt.zeros((2, 3)), "a": gt.zeros(4, dtype=gt.int32)},
+    }
+
+
+@pytest.mark.parametrize("what", other_models())
+def test_the_state_of_another_model_is_refused(what, tmp_path):
+    models = []
+    for name, state in [
+        ("one", {"a": gt.zeros((2, 3)), "b": gt.zeros(4, dtype=gt.int32)}),
+        ("two", other_models()[what]),
+    ]:
+        gt.export(tmp_path / name, gt.Resident(lambda s: (s, None), state, []), prefix=name)
+        models.append(Project(tmp_path / name, name))
+    one, two = models
+    assert one.constant("SAVED_BYTES") == two.constant("SAVED_BYTES")
+    buffer = np.zeros(one.constant("SAVED_BYTES"), np.uint8)
+    assert one.call("save", one.model(), buffer, buffer.nbytes) == 0
+    assert one.call("restore", one.model(), buffer, buffer.nbytes) == 0
+    assert two.call("restore", two.model(), buffer, buffer.nbytes) == two.constant("ERR_SAVED")
 
 
 def test_memory_that_is_missing_or_not_aligned(net):
@@ -303,6 +320,7 @@ def test_names_that_meet_in_c(tmp_path):
     state = {
         "W": gt.ones(1),
         "w": gt.zeros(1),
+        "\u00f6 */": gt.ones(1),
         "a": {"b": gt.ones(1)},
         "a_b": gt.zeros(1),
         "ok": gt.ones(1),
@@ -313,10 +331,49 @@ def test_names_that_meet_in_c(tmp_path):
     )
     gt.export(tmp_path / "f", keeper, prefix="keeper")
     project = Project(tmp_path / "f", "keeper", ("-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror"))
-    assert project.lib.KEEPER_PARTS == 6
+    assert project.lib.KEEPER_PARTS == 7
     run("cc", *STRICT, *(tmp_path / "f").glob("*.c"), "-lm", "-o", tmp_path / "example")
     (tmp_path / "data").write_bytes(np.arange(10, dtype=np.float32).tobytes())
     assert run(tmp_path / "example", tmp_path / "data").split() == ["10", "35"]
+
+
+def test_arguments_that_are_words_of_cpp_or_of_the_header(tmp_path):
+    words = "new delete this template size_t m args gt_in KEEPER_OK NULL out memset loss keeper".split()
+    taken = ", ".join(words)
+    step = eval(f"lambda s, {taken}: (s, {' + '.join(words)})")
+    gt.export(tmp_path / "f", gt.Resident(step, gt.zeros(1), [gt.spec(1)] * len(words)), prefix="keeper")
+    run("cc", *STRICT, *(tmp_path / "f").glob("*.c"), "-lm", "-o", tmp_path / "example")
+    (tmp_path / "data").write_bytes(np.ones(len(words), np.float32).tobytes())
+    assert run(tmp_path / "example", tmp_path / "data").split() == [str(len(words))]
+    for compiler in (language[0] for name, language in LANGUAGES.items() if name != "c"):
+        (tmp_path / "use.cpp").write_text(
+            '#include "keeper.h"\nint main() { keeper k; return keeper_init(&k, 0, 0) == 0; }'
+        )
+        run(
+            compiler,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-I",
+            tmp_path / "f",
+            "-c",
+            tmp_path / "use.cpp",
+            "-o",
+            tmp_path / "o",
+        )
+
+
+def test_two_projects_in_one_program(net, tmp_path):
+    """Neither has a symbol of the other's, and their headers stand side by side."""
+    gt.export(tmp_path / "f", trainer(gt.optim.sgd(0.1)), prefix="other")
+    (tmp_path / "main.c").write_text(
+        '#include "net.h"\n#include "other.h"\n'
+        "int main(void) { net n; other o; return !net_init(&n, 0, 0) || !other_init(&o, 0, 0); }\n"
+    )
+    files = [*sources(net[0].folder), *sources(tmp_path / "f")]
+    folders = ["-I", net[0].folder, "-I", tmp_path / "f"]
+    run("cc", *STRICT, *folders, tmp_path / "main.c", *files, "-lm", "-o", tmp_path / "both")
+    run(tmp_path / "both")
 
 
 def test_a_step_without_arguments(tmp_path):
@@ -337,106 +394,11 @@ def test_a_resident(tmp_path):
 
 
 def test_the_variant_with_vectors(tmp_path):
-    train, predict, data = digits()
+    (train, predict), data = classifier(), list(batches(200))
     gt.export(tmp_path / "f", train, predict=predict, prefix="net", variant="vector")
-    (tmp_path / "data.bin").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for batch in data for a in batch))
+    (tmp_path / "data.bin").write_bytes(records(data))
     run("make", cwd=tmp_path / "f")
     printed = run("./net_example", tmp_path / "data.bin", cwd=tmp_path / "f").split()
     with gt.config(blas="none"):
-        again, _, _ = digits()
+        again, _ = classifier()
         same(np.array(printed, np.float64), np.array([again(*batch) for batch in data]))
-
-
-# ---- what is refused ---------------------------------------------------------------------------------------
-
-
-def test_what_cannot_be_exported(tmp_path):
-    train, other = trainer(gt.optim.sgd(0.1)), trainer(gt.optim.sgd(0.1))
-    step = gt.compile(lambda w, g: w - g, donate="w")
-    step(np.ones(2, np.float32), np.ones(2, np.float32))
-    for wrong, message in [
-        (lambda: gt.export(tmp_path / "f", 3), "takes a TrainStep, a Resident or a compiled function, not int"),
-        (lambda: gt.export(tmp_path / "f", step), "donates arguments"),
-        (lambda: gt.export(tmp_path / "f", train, predict=other.bind(scores, gt.spec((1, 6)))), "predict must be what"),
-        (lambda: gt.export(tmp_path / "f", train, predict=scores), "predict must be what"),
-        (lambda: gt.export(tmp_path / "f", train, prefix="9"), "prefix '9'"),
-        (lambda: gt.export(tmp_path / "f", train, prefix="float"), "prefix 'float'"),
-        (lambda: gt.export(tmp_path / "f", train, prefix="log"), "prefix 'log'"),
-        (lambda: gt.export(tmp_path / "f", train, variant="fast"), "variant must be one of portable, vector"),
-    ]:
-        with pytest.raises(OptionError, match=message):
-            wrong()
-    assert not (tmp_path / "f").exists()
-
-
-def test_only_an_export_is_written_to_again(tmp_path):
-    train = trainer(gt.optim.sgd(0.1))
-    for _ in range(2):
-        gt.export(tmp_path / "f", train)
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "notes").write_text("keep")
-    with pytest.raises(FileError, match="no export of model, so it is left as it is"):
-        gt.export(tmp_path / "mine", train)
-    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes"]
-
-
-def test_the_command(tmp_path, monkeypatch, capsys):
-    (tmp_path / "exported_by_test.py").write_text(
-        "import gtensor as gt\n"
-        "train = gt.TrainStep(lambda w, x: gt.sum((x @ w) ** 2), gt.ones(3), gt.optim.sgd(0.1), gt.spec((4, 3)))\n"
-        "predict = train.bind(lambda w, x: x @ w, gt.spec((1, 3)))\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    command = ["export", "exported_by_test:train", "-o", "line", "--predict", "exported_by_test:predict", "--prefix"]
-    assert cli.main([*command, "line"]) == 0
-    out = capsys.readouterr().out
-    assert "line/line.h" in out and "state 64 B, work" in out
-    assert cli.main([*command, "LINE"]) == 2
-    assert "cannot begin C names" in capsys.readouterr().err
-
-
-# ---- without an operating system ---------------------------------------------------------------------------
-
-BARE = """
-#include "tiny.h"
-static uint64_t state[TINY_STATE_BYTES / 8 + 8], work[TINY_WORK_BYTES / 8 + 8];
-static float x[8], y[4], loss;
-void *memcpy(void *to, const void *from, size_t n)
-{
-    for (size_t i = 0; i < n; ++i)
-        ((volatile char *)to)[i] = ((const char *)from)[i];
-    return to;
-}
-void *memset(void *to, int c, size_t n)
-{
-    for (size_t i = 0; i < n; ++i)
-        ((volatile char *)to)[i] = (char)c;
-    return to;
-}
-void start(void)
-{
-    tiny model;
-    tiny_init(&model, tiny_align(state), tiny_align(work));
-    for (;;)
-        tiny_train_step(&model, x, y, &loss);
-}
-"""
-
-
-def test_a_tiny_network_fits_a_small_device(tmp_path):
-    """A network of 8, 32 and 4 units that learns from one example at a time, as a program without a C library."""
-
-    def tiny(p, x, y):
-        h = gt.tanh(x @ p["w1"] + p["b1"])
-        return gt.mean((h @ p["w2"] + p["b2"] - y) ** 2)
-
-    p = {"w1": gt.ones((8, 32)), "b1": gt.zeros(32), "w2": gt.ones((32, 4)), "b2": gt.zeros(4)}
-    train = gt.TrainStep(tiny, p, gt.optim.sgd(0.05), gt.spec((1, 8)), gt.spec((1, 4)))
-    gt.export(tmp_path, train, prefix="tiny")
-    (tmp_path / "main.c").write_text(BARE)
-    flags = ["-std=c99", "-Os", "-ffreestanding", "-fno-pic", "-ffunction-sections", "-fdata-sections"]
-    link = ["-nostdlib", "-static", "-no-pie", "-Wl,--gc-sections,-e,start,--build-id=none"]
-    run("cc", *flags, *tmp_path.glob("*.c"), *link, "-o", tmp_path / "bare")
-    text, data, bss = map(int, run("size", tmp_path / "bare").splitlines()[1].split()[:3])
-    assert data + bss < 16 * 1024, (text, data, bss)
-    assert text + data < 32 * 1024, (text, data, bss)
