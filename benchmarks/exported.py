@@ -11,6 +11,7 @@ Cortex-M4 with single-precision floating point. The tables are those of README.m
 from __future__ import annotations
 
 import importlib.util
+import platform
 import re
 import subprocess
 import sys
@@ -160,11 +161,11 @@ def tiny() -> Model:
 MODELS = {"digits": digits, "gated": gated, "tiny": tiny}
 
 
-def export(name: str, folder: Path, **options: Any) -> Model:
-    """Export a model under its name, with what predicts; returns it, of the portable variant."""
+def export(name: str, folder: Path, prefix: str = "") -> Model:
+    """Export a model, under its name or another, with what predicts; returns it, of the portable variant."""
     with gt.config(variant="portable"):
         model = MODELS[name]()
-        gt.export(folder, model.train, predict=model.predict, prefix=name, **options)
+        gt.export(folder, model.train, predict=model.predict, prefix=prefix or name)
     return model
 
 
@@ -255,7 +256,7 @@ def bare_sizes(folder: Path) -> dict[str, Bare]:
     with tempfile.TemporaryDirectory() as where:
         program, stack, found = Path(where) / "program", frames(folder), {}
         host(program, folder)
-        found["this machine"] = Bare(*bare_size(program), stack)
+        found[platform.machine().replace("_", "-")] = Bare(*bare_size(program), stack)
         if zig():
             bare(folder, [*zig(), *CORTEX_M4], program)
             found["Cortex-M4"] = Bare(*bare_size(program), stack)
