@@ -143,7 +143,10 @@ def project(
     render = renderer()
     for name, template in _TEMPLATES.items():
         files[name.format(prefix=prefix)] = render(template, context)
-    encoded = {name: text.encode() for name, text in with_headers(files).items()}
+    every = with_headers(files)
+    if target.variant == "portable":
+        every.pop("gt_vector.h", None)  # included where there are vectors only
+    encoded = {name: text.encode() for name, text in every.items()}
     return encoded | ({f"{prefix}.bin": saved(first, state)} if in_file else {})
 
 
@@ -198,15 +201,14 @@ def _leaves(prefix: str, plan: Plan, state: Sequence[np.ndarray]) -> list[dict[s
     """What the templates say of the leaves of the state; those that `state` has no contents of have no values."""
     names = Names(_WORDS)
     constants = [names.new(identifier(array.name).upper()) for array in plan.program.state]
+    wide = len(prefix) + max(map(len, constants), default=0) + 2
     values = [_values(array) if array.tobytes().strip(b"\0") else [] for array in state]
     values += [[]] * (len(constants) - len(values))
     return [
         {
-            "name": comment(array.name),
-            "constant": f"{prefix.upper()}_{constant}",
+            "told": f"{prefix.upper()}_{constant},".ljust(wide) + f" /* {comment(array.name)}: {_shape(array)} */",
             "array": f"{prefix}_first_{constant.lower()}",
             "type": DTYPES[array.dtype],
-            "shape": _shape(array),
             "offset": offset,
             "bytes": nbytes(array.shape, array.dtype),
             "values": contents,

@@ -100,8 +100,10 @@ typedef struct gt_model {
 
 #if defined(_WIN32)
 #define GT_EXPORT __declspec(dllexport)
-#else
+#elif defined(__GNUC__)
 #define GT_EXPORT __attribute__((visibility("default")))
+#else
+#define GT_EXPORT
 #endif
 
 GT_EXPORT const gt_model *gt_model_get(void);

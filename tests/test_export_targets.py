@@ -92,6 +92,14 @@ def test_nothing_but_mathematics_and_copies_is_called(cc, project, tmp_path):
     assert not changing, "a global that changes"
 
 
+def test_a_compiler_with_nothing_but_c99_sees_nothing_else(project):
+    """No attribute, built-in function or pragma is left where a compiler is neither gcc nor clang."""
+    folder, _ = project
+    for path in sources(folder):
+        seen = run("cc", "-std=c99", "-E", "-U__GNUC__", "-U__clang__", path)
+        assert not re.findall(r"__attribute__|__builtin_\w+|#pragma|__asm__", seen), path
+
+
 # ---- other processors --------------------------------------------------------------------------------------
 
 

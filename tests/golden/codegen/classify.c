@@ -6,11 +6,13 @@
 #include "gt_run.h"
 #include "gt_scalar.h"
 
-/* A kernel is compiled by itself: inlined into its caller it would only take the compiler longer. */
+/* Kernels, and tiles of matrix products, are compiled by themselves, where that can be said. */
+#if defined(__GNUC__)
 #define GT_KERNEL static __attribute__((noinline))
-
-/* A tile is compiled by itself: registers are there for its sums alone. */
-#define GT_TILE static __attribute__((noinline))
+#else
+#define GT_KERNEL static
+#endif
+#define GT_TILE GT_KERNEL
 
 /* c = a @ b, or c += a @ b if there is more in c, for 4 x 4 elements: each is one chain in the order of k. */
 GT_TILE void gt_tile_f32_4x4(int64_t k, const float *a, int64_t am, int64_t ak, const float *b, int64_t bk,
