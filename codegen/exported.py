@@ -247,8 +247,7 @@ def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:
         buffers.append({"name": name, "type": kind, "count": _count(array), "by_value": by_value})
     for slot, array in enumerate(program.outputs):
         kind, loss = DTYPES[array.dtype], slot == 0 and program.loss is not None
-        given = identifier(array.name)
-        name = names.new("loss" if loss else given if given[0].isalpha() else f"out{given}")
+        name = names.new("loss" if loss else _result(array.name, len(program.outputs)))
         about = f"{_shape(array)}{', or NULL' if loss else ''}"
         parameters.append({"name": name, "text": f"{kind} *{name}", "about": f"{about}, written"})
         outputs.append({"name": name, "type": kind, "loss": loss})
@@ -274,6 +273,16 @@ def _function(prefix: str, function: Function, plan: Plan) -> dict[str, Any]:
         "results": results,
         "has_state": bool(program.state),
     }
+
+
+def _result(path: str, count: int) -> str:
+    """What a result is called: the keys at the end of its path, or `out` and its last number if there are several.
+
+    >>> _result("1.1.mean", 2), _result("1.0", 2), _result("1", 1)
+    ('mean', 'out0', 'out')
+    """
+    keys = path.lstrip("0123456789.")
+    return identifier(keys) if keys else f"out{path.rpartition('.')[2] if count > 1 else ''}"
 
 
 _PRINTED = {"float": ("%.17g", "double"), "double": ("%.17g", "double")}

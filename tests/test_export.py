@@ -393,6 +393,50 @@ def test_a_resident(tmp_path):
     assert [project.call("step", model, x, out) or out.tolist() for _ in range(2)] == [[2, 2], [4, 4]]
 
 
+def test_results_a_rate_and_a_batch_of_any_size(tmp_path):
+    """What a step returns beside its loss is called as in Python; the rate and the number of rows are arguments."""
+
+    def loss_fn(p, x, y):
+        h = gt.tanh(x @ p)
+        return gt.mean((h - y) ** 2), {"mean": gt.mean(h), "pair": (h, h * 2)}
+
+    specs = gt.spec(("B", 3), max={"B": 4}), gt.spec(("B", 2), max={"B": 4})
+    with gt.config(variant="portable"):
+        train = gt.TrainStep(loss_fn, gt.ones((3, 2)), gt.optim.sgd(0.1), *specs, has_aux=True, learning_rate=0.1)
+        gt.export(tmp_path / "f", train, prefix="step")
+        header = (tmp_path / "f" / "step.h").read_text()
+        assert "double learning_rate, const float *x, const float *y, float *loss, float *mean," in " ".join(
+            header.split()
+        )
+        project = Project(tmp_path / "f", "step")
+        model, loss, mean = project.model(), np.zeros(1, np.float32), np.zeros(1, np.float32)
+        for rows, rate in [(4, 0.1), (1, 0.5), (3, 0.01)]:
+            x, y = (RNG.standard_normal((rows, n)).astype(np.float32) for n in (3, 2))
+            pair = np.zeros((rows, 2), np.float32), np.zeros((rows, 2), np.float32)
+            train.learning_rate = rate
+            right, aux = train(x, y)
+            assert project.call("train_step", model, rows, rate, x, y, loss, mean, *pair) == 0
+            assert (loss[0], mean[0]) == (right, float(aux["mean"]))
+            for found, expected in zip(pair, aux["pair"], strict=True):
+                same(found, expected.numpy())
+
+
+def test_a_cell_that_learns(tmp_path):
+    """The compiled step of an updater: a memory goes in, a loss comes out."""
+    with gt.config(variant="portable"):
+        key, adam = gt.random.key(0), gt.optim.adam(0.01)
+        updater = gt.nn.GatedMemoryUpdater(gt.nn.GatedMemory(1, 8), adam, key, batch=2, window=5)
+        gt.export(tmp_path / "f", updater.resident, prefix="cell")
+        memory, xs, targets = (RNG.standard_normal(n).astype(np.float32) for n in [(2, 8), (5, 2, 1), (5, 2, 8)])
+        python = [updater.train_step(memory, xs, targets) for _ in range(20)]
+    project = Project(tmp_path / "f", "cell")
+    model, loss, c = project.model(), np.zeros(1, np.float32), []
+    for _ in python:
+        assert project.call("step", model, memory, xs, targets, loss) == 0
+        c.append(float(loss[0]))
+    assert c == python and c[-1] < c[0]
+
+
 def test_the_variant_with_vectors(tmp_path):
     (train, predict), data = classifier(), list(batches(200))
     gt.export(tmp_path / "f", train, predict=predict, prefix="net", variant="vector")

@@ -191,6 +191,20 @@ def test_the_table_over_accelerate_links_for_aarch64_macos(tmp_path):
 # ---- without a C library -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "flags", [[], *([exported.CORTEX_M4] if ZIG else [])], ids=["here", "cortex-m4"][: 1 + bool(ZIG)]
+)
+def test_no_header_of_a_c_library_is_included(flags, project, tmp_path):
+    """Only those that come with every compiler: the models, and all that models may include."""
+    folder, _ = project
+    own = run("cc", "-print-file-name=include").strip()
+    compiler = [*ZIG, *flags] if flags else ["cc", "-nostdinc", "-isystem", own]
+    headers = "kernel math special solve orthogonal half lines".split()
+    (tmp_path / "all.c").write_text("#define GT_PLAIN 1\n" + "".join(f'#include "gt_{name}.h"\n' for name in headers))
+    for path in [*sources(folder), tmp_path / "all.c"]:
+        run(*compiler, *STRICT, "-ffreestanding", "-I", TEMPLATES, "-c", path, "-o", tmp_path / "o")
+
+
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
     """The project of W1 with a batch of one; `check.h` has examples and the losses of Python for the program."""
