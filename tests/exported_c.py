@@ -41,7 +41,6 @@ class Project:
         self.folder, library = folder, folder / f"lib{prefix}.so"
         run("cc", *flags, "-O1", "-fPIC", "-shared", *sources(folder), "-lm", "-o", library)
         header = re.sub(r"/\*.*?\*/", "", (folder / f"{prefix}.h").read_text(), flags=re.DOTALL)
-        header = re.sub(r"static inline.*?\n}\n", "", header, flags=re.DOTALL)
         header = re.sub(r'#(ifdef __cplusplus\n(extern "C" {|}))\n#endif', "", header)
         self.constants = dict(re.findall(r"#define (\w+) (\d+)", header))
         self.ffi = cffi.FFI()

@@ -363,6 +363,14 @@ def test_arguments_that_are_words_of_cpp_or_of_the_header(tmp_path):
         )
 
 
+@pytest.mark.skipif(not shutil.which("clang++"), reason="clang, which is not installed, has a warning for everything")
+def test_the_header_alone_gives_no_warning_of_any_kind(net, tmp_path):
+    folder = net[0].folder
+    (tmp_path / "use.cpp").write_text('#include "net.h"\n')
+    for flags in (["-x", "c", "-std=c99"], ["-std=c++11", "-Wno-c++98-compat-pedantic"]):
+        run("clang++", *flags, "-Weverything", "-Werror", "-I", folder, "-fsyntax-only", tmp_path / "use.cpp")
+
+
 def test_two_projects_in_one_program(net, tmp_path):
     """Neither has a symbol of the other's, and their headers stand side by side."""
     gt.export(tmp_path / "f", trainer(gt.optim.sgd(0.1)), prefix="other")
