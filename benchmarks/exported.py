@@ -72,6 +72,9 @@ static void leave(int status)
 {
 #if defined(__x86_64__)
     __asm__ volatile("syscall" : : "a"(60), "D"(status));
+#elif defined(__aarch64__)
+    register long first __asm__("x0") = status, number __asm__("x8") = 93;
+    __asm__ volatile("svc 0" : : "r"(first), "r"(number));
 #elif defined(__arm__)
     register int first __asm__("r0") = status, number __asm__("r7") = 1;
     __asm__ volatile("svc 0" : : "r"(first), "r"(number));
