@@ -78,7 +78,7 @@ class Workshop:
                 f"timing {int(options.timing)}",
                 f"flush {int(options.flush)}",
             ]
-        lines.append(f"machine {machine.cpu() if self.variant(recipe) == 'native' else machine.system()}")
+        lines.append(f"machine {self.options.platform.text if self.variant(recipe) == 'native' else machine.system()}")
         return "\n".join([*lines, "", recipe.text])
 
     def key(self, recipe: Recipe) -> Key:

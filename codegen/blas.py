@@ -28,6 +28,7 @@ from .cache import Entry
 from .compiler import ToolchainError
 from .errors import CodegenError
 from .options import Options
+from .platforms import NATIVE
 from .toolchain import stamp
 
 FFI: Any = _abi.ffi
@@ -122,8 +123,11 @@ HINTS = {
 
 
 def choose(options: Options, workshop: Workshop) -> Provider:
-    """The provider that the options mean, found but not loaded; raises BlasError if it was named and is missing."""
-    if options.variant == "portable":
+    """The provider that the options mean, found but not loaded; raises BlasError if it was named and is missing.
+
+    Portable C, and what is built for a named target, calls none: nobody knows which there will be.
+    """
+    if options.variant == "portable" or options.target != NATIVE:
         return NONE
     if options.blas:
         provider = FINDERS[options.blas](workshop)

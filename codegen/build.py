@@ -58,10 +58,30 @@ def build(program: Program, key_text: str, options: Options) -> Library:
     """
     if (found := lookup(key_text, options)) is not None:
         return found
-    started = time.perf_counter()
     workshop = Workshop(options)
     provider = blas.choose(options, workshop)
     begin(options)
+    entry, compiled = _make(program, key_text, workshop, provider), time.perf_counter()
+    library = _load(entry, workshop, provider)
+    options.say(1, f"build: {program.name}: loaded in {1e3 * (time.perf_counter() - compiled):.1f} ms")
+    return library
+
+
+def artefact(program: Program, key_text: str, options: Options) -> Entry:
+    """The library of a program for `options.target`, from the cache or compiled now; raises as `build` does.
+
+    It is not loaded, so it may be for another machine.
+    """
+    workshop = Workshop(options)
+    provider = blas.choose(options, workshop)
+    found = workshop.find(_recipe("model", key_text, provider))
+    if found is not None and found.library_path.exists():
+        return found
+    return _make(program, key_text, workshop, provider)
+
+
+def _make(program: Program, key_text: str, workshop: Workshop, provider: blas.Provider) -> Entry:
+    options, started = workshop.options, time.perf_counter()
     plan = place(program, options)
     planned = time.perf_counter()
     source = writer.emit(plan, target(options), options.timing, options.flush)
@@ -69,15 +89,13 @@ def build(program: Program, key_text: str, options: Options) -> Library:
     options.say(4, source.c_source)
     units = {unit.filename: unit.text for unit in source.units}
     entry = workshop.make(_recipe(program.name, key_text, provider), units)
-    compiled = time.perf_counter()
-    library = _load(entry, workshop, provider)
     options.say(
         1,
         f"build: {program.name}: checked and planned in {1e3 * (planned - started):.1f} ms, "
         f"written as {len(units)} units in {1e3 * (written - planned):.1f} ms, "
-        f"compiled in {1e3 * (compiled - written):.1f} ms, loaded in {1e3 * (time.perf_counter() - compiled):.1f} ms",
+        f"compiled in {1e3 * (time.perf_counter() - written):.1f} ms",
     )
-    return library
+    return entry
 
 
 def place(program: Program, options: Options) -> Plan:
@@ -92,12 +110,6 @@ def write(program: Program, options: Options) -> Source:
 
 def _has_blas(options: Options) -> bool:
     return bool(blas.choose(options, Workshop(options)))
-
-
-def load(path: Path, options: Options) -> Library:
-    """A library outside the cache, such as one that was built ahead of time; raises LibraryError."""
-    workshop = Workshop(options)
-    return Library(path, bridge(workshop), lambda: blas.table(blas.choose(options, workshop), workshop).address)
 
 
 def target(options: Options) -> Target:

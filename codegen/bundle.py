@@ -1,7 +1,7 @@
 """A compiled model as files that stand by themselves: the library, and the C that it was made from.
 
-Comes in: a `Library`; or such a folder on this or another machine. Goes out: the files and what is to be known of
-them; or the library, loaded. Laws: a library is loaded only on the machine that it was made for, elsewhere its C is
+Comes in: a library, or such a folder on this or another machine. Goes out: the files and what is to be known of
+them; or the library, loaded. Laws: a library is loaded only on machines that it was made for, elsewhere its C is
 compiled again, through the cache; files that are not those that were written are refused before anything is loaded.
 """
 
@@ -18,7 +18,7 @@ from .abi import with_headers
 from .artefact import Recipe, Workshop
 from .compiler import ToolchainError
 from .errors import CodegenError
-from .library import ABI_VERSION, Library
+from .library import ABI_VERSION, Library, LibraryError
 from .options import Options
 from .trampoline import bridge
 
@@ -30,55 +30,86 @@ class BundleError(CodegenError):
     """Files of a model that are missing, damaged, or of another version."""
 
 
-def write(folder: Path, library: Library, options: Options) -> dict[str, Any]:
-    """Write the files of a library into a folder; returns what `load` has to know of them, as JSON data."""
-    units = dict(library.sources)
+def write(folder: Path, library: Path, units: Mapping[str, str], options: Options) -> dict[str, Any]:
+    """Write a library and its C into a folder; returns what `load` has to know of them, as JSON data."""
     (folder / SOURCES).mkdir()
     for name, text in with_headers(units).items():
         (folder / SOURCES / name).write_text(text, encoding="utf-8")
     # A loader takes two files of one name for one library: the name says what is inside.
-    name = f"model-{_digest(library.path)[:16]}.so"
-    shutil.copyfile(library.path, folder / name)
+    name = f"model-{_digest(library)[:16]}.so"
+    shutil.copyfile(library, folder / name)
     return {
         "abi": ABI_VERSION,
         "library": name,
-        "machine": _machine(options),
+        **_machine(options),
         "variant": options.variant,
         "units": sorted(units),
         "files": {str(path.relative_to(folder)): _digest(path) for path in sorted(folder.rglob("*")) if path.is_file()},
     }
 
 
+def _machine(options: Options) -> dict[str, Any]:
+    """The target, the machines that run what is made for it, and the CPU features that they must have."""
+    platform, native = options.platform, options.variant == "native"
+    here = machine.cpu() if native else machine.system()
+    return {
+        "target": options.target,
+        "machine": platform.system or here,
+        "needs": sorted(platform.needs) if native else [],
+    }
+
+
 def load(folder: Path, about: Mapping[str, Any], name: str, options: Options) -> Library:
-    """The library of a folder, as it is if it was made for this machine, else of its C compiled here.
+    """The library of a folder, as it is if this machine can run it, else of its C compiled here.
 
     Raises BundleError for files that are missing or damaged, or of another version of the interface, and where the
-    library is for another machine and there is no compiler here.
+    library cannot be used here and there is no compiler.
     """
     check(folder, about["files"])
     if about["abi"] != ABI_VERSION:
         raise BundleError(
             f"{folder} has interface version {about['abi']}; this gtensor has {ABI_VERSION}: save it again with it"
         )
+    if about["library"] not in about["files"]:
+        raise BundleError(f"{folder} names a library that is none of its files: {about['library']}")
     workshop = Workshop(options)
     provider = blas.choose(options, workshop)
     named = [Path(file) for file in sorted(about["files"]) if Path(file).parts[0] == SOURCES]
     sources = {file.name: (folder / file).read_text(encoding="utf-8") for file in named}
-    path = folder / about["library"]
-    if about["library"] not in about["files"]:
-        raise BundleError(f"{folder} names a library that is none of its files: {about['library']}")
-    if about["machine"] != _machine(options):
-        options.say(1, f"load: {folder} was made for {about['machine']}: its C is compiled for {_machine(options)}")
-        digest = hashlib.sha256("".join(f"{n}\0{text}\0" for n, text in sources.items()).encode()).hexdigest()
-        try:
-            path = workshop.make(Recipe(name, f"bundle {digest}\n{provider.text}"), sources).library_path
-        except ToolchainError as error:
-            raise BundleError(
-                f"{folder} was made for {about['machine']}, this is {_machine(options)}, and its C cannot be compiled "
-                f"here: {error}"
-            ) from None
     units = {unit: sources[unit] for unit in about["units"]}
-    return Library(path, bridge(workshop), lambda: blas.table(provider, workshop).address, lambda: units)
+
+    def library(path: Path) -> Library:
+        return Library(path, bridge(workshop), lambda: blas.table(provider, workshop).address, lambda: units)
+
+    reason = unfit(about)
+    if not reason:
+        try:
+            return library(folder / about["library"])
+        except LibraryError as error:  # such as one that wants a newer C library
+            reason = str(error)
+    options.say(1, f"load: {folder} {reason}: its C is compiled")
+    digest = hashlib.sha256("".join(f"{n}\0{text}\0" for n, text in sources.items()).encode()).hexdigest()
+    recipe = Recipe(name, f"bundle {digest}\n{provider.text}")
+    try:
+        return library((workshop.find(recipe) or workshop.make(recipe, sources)).library_path)
+    except ToolchainError as error:
+        raise BundleError(f"{folder} {reason}, and its C cannot be compiled here: {error}") from None
+
+
+def unfit(about: Mapping[str, Any]) -> str:
+    """Why this machine cannot run a library; empty if it can.
+
+    >>> unfit({"machine": machine.system(), "needs": [], "target": "x86-64"})
+    ''
+    >>> unfit({"machine": machine.system(), "needs": ["warp"], "target": "x86-64-v9"})
+    'was made for x86-64-v9, and this CPU has no warp'
+    """
+    if about["machine"] not in (machine.cpu(), machine.system()):
+        return f"was made for {about['machine']}, and this is {machine.cpu()}"
+    if not machine.has(about["needs"]):
+        lacking = sorted(set(about["needs"]) - machine.features())
+        return f"was made for {about['target']}, and this CPU has no {', '.join(lacking)}"
+    return ""
 
 
 def check(folder: Path, files: Mapping[str, str]) -> None:
@@ -93,10 +124,6 @@ def check(folder: Path, files: Mapping[str, str]) -> None:
             raise BundleError(f"{path} cannot be read: {error.strerror}") from None
         if not same:
             raise BundleError(f"{path} is damaged: it is not the file that was saved")
-
-
-def _machine(options: Options) -> str:
-    return machine.cpu() if options.variant == "native" else machine.system()
 
 
 def _digest(path: Path) -> str:

@@ -13,6 +13,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 CPUINFO = Path("/proc/cpuinfo")
@@ -62,6 +63,19 @@ def describe() -> str:
     name = next((line.partition(": ")[2] for line in text.splitlines() if "name" in line or "brand" in line), "")
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f"{system()} {name or 'cpu'} {digest}"
+
+
+@functools.cache
+def features() -> frozenset[str]:
+    """What /proc/cpuinfo says that the CPU can do; nothing where there is no such file."""
+    lines = _linux().splitlines() if CPUINFO.exists() else []
+    named = [line.partition(": ")[2] for line in lines if line.startswith(("flags: ", "Features: "))]
+    return frozenset(" ".join(named).split())
+
+
+def has(needs: Collection[str]) -> bool:
+    """Whether the CPU has all of these features; nothing is read if there are none."""
+    return not needs or features().issuperset(needs)
 
 
 def system() -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from .errors import CodegenError
+from .platforms import NATIVE, PLATFORMS, Platform
 
 VARIANTS = ("native", "portable")
 BLAS = ("scipy-openblas32", "system", "accelerate", "none")
@@ -73,9 +74,9 @@ class Options:
 
     `cache` is the folder of compiled models (None: a private one that ends with the process). `cc` is a compiler
     command (GT_CC), `cflags` more flags (GT_CFLAGS), `blas` one of `BLAS` or "" (GT_BLAS), `variant` one of
-    `VARIANTS`, `sanitize` names from `SANITIZERS` with commas between (GT_SANITIZE), `timing` defines GT_TIME in the
-    C (GT_TIME), `flush` lets denormal numbers count as zero (GT_FLUSH). Lines of a level up to `debug` (GT_DEBUG) go
-    to `log`. Raises OptionError for a value that is none.
+    `VARIANTS`, `target` one of `PLATFORMS`, `sanitize` names from `SANITIZERS` with commas between (GT_SANITIZE),
+    `timing` defines GT_TIME in the C (GT_TIME), `flush` lets denormal numbers count as zero (GT_FLUSH). Lines of a
+    level up to `debug` (GT_DEBUG) go to `log`. Raises OptionError for a value that is none.
 
     >>> Options(cflags="-g -DN='a b'").words
     ('-g', '-DN=a b')
@@ -90,6 +91,7 @@ class Options:
     cflags: str = ""
     blas: str = ""
     variant: str = "native"
+    target: str = NATIVE
     sanitize: str = ""
     timing: bool = False
     flush: bool = False
@@ -99,12 +101,19 @@ class Options:
     def __post_init__(self) -> None:
         if self.variant not in VARIANTS:
             raise OptionError(f"variant={self.variant!r} is none of {', '.join(VARIANTS)}")
+        if self.target not in PLATFORMS:
+            raise OptionError(f"target={self.target!r} is none of {', '.join(PLATFORMS)}")
         if self.blas and self.blas not in BLAS:
             raise OptionError(f"GT_BLAS={self.blas!r} is none of {', '.join(BLAS)}")
         if wrong := [name for name in self.sanitizers if name not in SANITIZERS]:
             raise OptionError(f"GT_SANITIZE={self.sanitize!r}: {wrong[0]!r} is none of {', '.join(SANITIZERS)}")
         refuse(self.words, "GT_CFLAGS")
         command(self.cc, "GT_CC")
+
+    @property
+    def platform(self) -> Platform:
+        """What `target` names."""
+        return PLATFORMS[self.target]
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from typing import Any
 
 from . import _abi, machine
 from .abi import with_headers
-from .compiler import CompileError, Compiler, Finished, ToolchainError, environment
+from .compiler import WIDTH, CompileError, Compiler, Finished, ToolchainError, environment
 from .folder import Draft, Folder
 from .options import Options, command
 from .target import Target
@@ -47,9 +47,6 @@ BASE_FLAGS = (
 
 STANDARDS = {"native": "-std=gnu99", "portable": "-std=c99"}
 
-MACHINE_FLAGS = (("-march=native",), ("-mcpu=native",), ())
-"""How a compiler may be told to use all of this CPU; the first that it takes counts."""
-
 PROBE_SECONDS = 60.0
 """Of patience with a compiler that is asked what it is."""
 
@@ -65,6 +62,10 @@ NOT_FOUND = """\
 no C compiler: looked for GT_CC, CC, for {names} on PATH, and for the ziglang package
   PATH: {path}
   hint: install one (Debian: apt install gcc libc6-dev; macOS: xcode-select --install; anywhere: pip install ziglang)"""
+
+NO_CROSS_COMPILER = """\
+no C compiler for {target}: looked for GT_CC, for {triple}-gcc on PATH, and for the ziglang package
+  hint: pip install ziglang, which compiles for every system; or name a compiler for {target} in GT_CC"""
 
 WINDOWS = """\
 gtensor does not build on Windows: its generated C is for gcc and clang on Linux and macOS
@@ -85,8 +86,13 @@ class Candidate:
 
 
 def candidates(options: Options) -> Iterator[Candidate]:
-    """The compilers to try in order, looked for one by one: the one that was named, else all that are found."""
-    for name, text in (("GT_CC", options.cc), ("CC", os.environ.get("CC", ""))):
+    """The compilers to try in order, looked for one by one: the one that was named, else all that are found.
+
+    For another system CC does not count, which names a compiler for this one.
+    """
+    platform = options.platform
+    named = [("GT_CC", options.cc)] + [("CC", os.environ.get("CC", ""))] * (not platform.foreign)
+    for name, text in named:
         if text.strip():
             words = command(text, name)
             path = shutil.which(words[0])
@@ -97,7 +103,7 @@ def candidates(options: Options) -> Iterator[Candidate]:
                 )
             yield Candidate((os.path.abspath(path), *words[1:]), name)
             return
-    for name in ON_PATH:
+    for name in (f"{platform.triple}-gcc",) if platform.foreign else ON_PATH:
         path = shutil.which(name)
         if path is not None:
             yield Candidate((os.path.abspath(path),))
@@ -105,7 +111,7 @@ def candidates(options: Options) -> Iterator[Candidate]:
     if ziglang is not None and ziglang.origin is not None:
         zig = Path(ziglang.origin).parent / "zig"
         if zig.exists():
-            yield Candidate((str(zig), "cc"))
+            yield Candidate((str(zig), "cc", *(("-target", platform.triple) if platform.foreign else ())))
 
 
 REFUSED_SECONDS = 20.0
@@ -140,6 +146,8 @@ def find(options: Options) -> Compiler:
             return compiler
     if failures:
         raise failures[0]
+    if options.platform.foreign:
+        raise ToolchainError(NO_CROSS_COMPILER.format(target=options.target, triple=options.platform.triple))
     raise ToolchainError(NOT_FOUND.format(names=", ".join(ON_PATH), path=os.environ.get("PATH", "")))
 
 
@@ -172,8 +180,8 @@ def examine_found(
 def about(candidate: Candidate, options: Options) -> str:
     """What a remembered fact on a compiler depends on, read without starting it."""
     program = os.path.realpath(candidate.command[0])
-    parts = [candidate.command, stamp(program), machine.cpu(), options.words, SELF_TEST, Compiler.__match_args__]
-    return json.dumps(parts)
+    parts = [candidate.command, stamp(program), machine.cpu(), options.target, options.words, SELF_TEST]
+    return json.dumps([*parts, Compiler.__match_args__])
 
 
 def examine(candidate: Candidate, options: Options, folder: Folder) -> Compiler:
@@ -184,9 +192,9 @@ def examine(candidate: Candidate, options: Options, folder: Folder) -> Compiler:
         return Compiler(**fields)
     with folder.draft() as draft:
         options.say(1, f"toolchain: trying {shlex.join(candidate.command)}")
-        compiler = probe(candidate.command, options.words, draft)
+        compiler = probe(candidate, options, draft)
         try:
-            self_test(compiler, candidate, options.words, draft)
+            self_test(compiler, candidate, options, draft)
         except CompileError as error:
             error.directory = draft.keep()
             raise
@@ -223,17 +231,27 @@ def ask(command: Sequence[str], draft: Draft) -> Finished:
     return Finished(tuple(command), done.returncode, done.stdout.decode("utf-8", "replace"))
 
 
-def probe(start: tuple[str, ...], words: tuple[str, ...], draft: Draft) -> Compiler:
-    """Ask a compiler who it is and what it makes of this CPU; what it does not answer stays empty."""
+def probe(candidate: Candidate, options: Options, draft: Draft) -> Compiler:
+    """Ask a compiler who it is and what it makes of the CPU; what it does not answer stays empty.
+
+    Raises ToolchainError if it knows no flag for the target.
+    """
+    start, words, platform = candidate.command, options.words, options.platform
     (draft.scratch / "empty.c").write_text("", encoding="utf-8")
     source = f"{draft.scratch.name}/empty.c"
     flags: tuple[str, ...] = ()
     macros = ""
-    for flags in MACHINE_FLAGS:
+    for flags in platform.flags:
         done = ask([*start, *flags, *words, "-dM", "-E", source], draft)
         if done.status == 0:
             macros = done.output
             break
+    if not platform.macros <= set(re.findall(r"^#define (\w+)", macros, flags=re.MULTILINE)):
+        said = f"\n  | {done.output.strip()[:WIDTH]}" if done.status else ""
+        raise ToolchainError(
+            f"{shlex.join(start)} does not compile for {platform.name} ({platform.triple}){said}\n"
+            "  hint: name a compiler for it in GT_CC; pip install ziglang has one for every target"
+        )
     driver = ask([*start, *flags, *words, "-###", "-c", source], draft).output
     version = ask([*start, "--version"], draft).output.strip()
     runtime = ask([*start, "-print-runtime-dir"], draft)
@@ -270,15 +288,17 @@ def resolved(driver: str) -> list[str]:
     return out
 
 
-def self_test(compiler: Compiler, candidate: Candidate, words: tuple[str, ...], draft: Draft) -> None:
-    """Compile, load and run a small library; raises CompileError, also for a library that does not load here."""
+def self_test(compiler: Compiler, candidate: Candidate, options: Options, draft: Draft) -> None:
+    """Compile a small library, and load and run it if it is for this system; raises CompileError if one fails."""
     who = shlex.join(candidate.command) + (f" (named by {candidate.named})" if candidate.named else "")
-    flags = [STANDARDS["native"], *BASE_FLAGS, *compiler.flags, *words]
+    flags = [STANDARDS["native"], *BASE_FLAGS, *compiler.flags, *options.words]
     try:
         done = compiler.build(draft, with_headers({"self_test.c": SELF_TEST}), "self_test.so", flags)
     except CompileError as error:
         error.what = f"the C compiler {who}"
         raise
+    if not options.platform.runs_here:
+        return
     try:
         loaded = FFI.dlopen(str(draft.path / "self_test.so"))
         args = FFI.new("gt_args *", {"loss": 0.0})

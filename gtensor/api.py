@@ -63,17 +63,22 @@ class Executable(Inspected):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._run(*args, **kwargs) if STATE.scope is None else self.fn(*args, **kwargs)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, target: str = "native") -> None:
         """Write the compiled function into a folder, with a copy of the arrays it captured; `gt.load` reads it.
 
+        target: the machines that its library is for: "native" is this one and those like it; "x86-64", "x86-64-v2",
+        "x86-64-v3", "x86-64-v4", "aarch64" (Linux) and "aarch64-macos" are all of that kind, and such a model calls no
+        BLAS. A compiler for another system is looked for in GT_CC, on PATH (`aarch64-linux-gnu-gcc`) and in the
+        package ziglang. Elsewhere `gt.load` compiles the C again.
         An earlier saved model of that name is replaced. Raises FileError for a folder that holds anything else, and
         for arguments or results that cannot be written down: trees may have dicts with names, lists and tuples,
-        static arguments are numbers or texts.
+        static arguments are numbers or texts; OptionError for an unknown target, or another one than that of a model
+        that was loaded; ToolchainError where the library must be compiled and there is no compiler for its target.
         """
         values = self.inputs.captures.now()
         if values is None:
             raise self.inputs.refusal(((), {}))
-        saved.save(folder, "function", self.compiled, captured_arrays(values), donate=list(self.donate))
+        saved.save(folder, "function", self.compiled, captured_arrays(values), target, donate=list(self.donate))
 
     def stepper(self, otherwise: Callable[..., Any]) -> Callable[..., Any]:
         """A function of the arguments that takes those that fit as they are, and hands others to `otherwise`."""
@@ -190,9 +195,9 @@ class CompiledFunction(Inspected):
             )
         return self._recent[0]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, target: str = "native") -> None:
         """Write the specialisation that was used last into a folder, as `Executable.save`."""
-        self.last.save(folder)
+        self.last.save(folder, target=target)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The first stage for arguments like these: arrays, tensors, numbers, `gt.spec`, or pytrees of them.

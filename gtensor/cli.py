@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import inspect
 import os
@@ -20,6 +21,8 @@ from typing import Any
 from . import demo, doctor
 from .api import CompiledFunction, Executable, compile
 from .codegen import build
+from .codegen.platforms import NATIVE, PLATFORMS
+from .config import config
 from .errors import GTensorError, OptionError
 from .exporting import PARAMETERS, VARIANTS, export
 from .report import amount, text
@@ -65,6 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     about = "Compile a function, or what a TrainStep or Resident of a module is, into a folder for gt.load."
     command = _of_function(commands, "build", "compile a function ahead of time into a folder", about)
     command.add_argument("-o", "--output", required=True, metavar="FOLDER", help="where to, such as build/name")
+    command.add_argument(
+        "--target", choices=PLATFORMS, default=NATIVE, help="machines to build for (default: like this)"
+    )
     command.set_defaults(run=_build)
 
     about = "Write a step or function of a module as C99 with a header, an example and a Makefile."
@@ -75,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--parameters", choices=PARAMETERS, default="array", help="file: beside the C, not in it")
     command.add_argument("--prefix", default="model", help="begins all names of the C (default: model)")
     command.add_argument("--variant", choices=VARIANTS, default="portable", help="vector: for this machine's vectors")
+    command.add_argument("--target", choices=PLATFORMS, default=NATIVE, help="for whose vectors (default: this one's)")
     command.set_defaults(run=_export)
 
     command = commands.add_parser("cache", help="list, describe, prune or clear the compiled models")
@@ -114,24 +121,32 @@ def _inspect(arguments: argparse.Namespace) -> int:
 
 
 def _build(arguments: argparse.Namespace) -> int:
-    found = _found(arguments.function, [parse_spec(given) for given in arguments.spec])[1]()
+    found = _compiled(arguments.function, arguments.spec, arguments.target)
     if not isinstance(found, (Executable, CompiledFunction, Resident)):
         raise OptionError(f"{arguments.function} is {type(found).__name__}, which cannot be saved by itself")
-    found.save(arguments.output)
+    found.save(arguments.output, target=arguments.target)
     _print_files(path for path in sorted(Path(arguments.output).rglob("*")) if path.is_file())
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    found = _found(arguments.function, [parse_spec(given) for given in arguments.spec])[1]()
-    predict: Any = None if arguments.predict is None else _found(arguments.predict, [])[1]()
-    options = {name: getattr(arguments, name) for name in ("predict_only", "parameters", "prefix", "variant")}
+    found = _compiled(arguments.function, arguments.spec, arguments.target)
+    predict = _compiled(arguments.predict, [], arguments.target)
+    options = {name: getattr(arguments, name) for name in ("predict_only", "parameters", "prefix", "variant", "target")}
     _print_files(export(arguments.output, found, predict=predict, **options))
     sizes = (Path(arguments.output) / f"{arguments.prefix}.h").read_text(encoding="utf-8")
     state, work = (re.search(rf"_{name}_BYTES (\d+)", sizes) for name in ("STATE", "WORK"))
     assert state and work
     print(f"state {amount(int(state[1]), 'B')}, work {amount(int(work[1]), 'B')}")
     return 0
+
+
+def _compiled(path: str | None, specs: Sequence[str], target: str) -> Any:
+    """What a name means, compiled for this machine: GT_CC does not count if it names a compiler for another system."""
+    if path is None:
+        return None
+    with config(cc="") if PLATFORMS[target].foreign else contextlib.nullcontext():
+        return _found(path, [parse_spec(given) for given in specs])[1]()
 
 
 def _print_files(paths: Iterable[Path]) -> None:

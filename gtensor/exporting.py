@@ -22,6 +22,7 @@ import numpy as np
 
 from .api import CompiledFunction, Executable
 from .codegen import build, exported
+from .codegen.platforms import NATIVE
 from .codegen.target import PORTABLE, Target
 from .errors import FileError, OptionError
 from .resident import Bound, Resident
@@ -48,6 +49,7 @@ def export(
     parameters: str = "array",
     prefix: str = "model",
     variant: str = "portable",
+    target: str = NATIVE,
 ) -> list[Path]:
     """Write a step as C that goes on training, or a function as C, into a folder; returns the files.
 
@@ -57,12 +59,12 @@ def export(
     into the C; "file" into a file that a program reads and hands over. prefix: begins all names, and is the name of
     the files. The C is C99 and calls nothing but <string.h> and <math.h>; all memory is its caller's, of a size that
     the header states. Arrays that a function captured become constants.
-    variant: "portable" runs anywhere; "vector" is written for the vectors of this machine, with its compiler flags,
-    and is no C99 but the C of gcc and clang.
+    variant: "portable" runs anywhere; "vector" is written for the vectors of `target`, with its compiler flags, and is
+    no C99 but the C of gcc and clang. target: "native" is this machine, others are named as for `Executable.save`.
     A folder that an export of this prefix made is written to again; other files in it are left as they are.
     Raises OptionError for a step that cannot be exported and for a wrong option; FileError for a folder with other
     things or with files of an export that were changed since, and where it cannot be written: nothing is changed then;
-    ToolchainError for "vector" without a compiler.
+    ToolchainError for "vector" without a compiler for the target, which is asked for its vectors.
 
     >>> import gtensor as gt, tempfile, pathlib
     >>> train = gt.TrainStep(lambda w, x: gt.sum((x @ w) ** 2), gt.ones(3), gt.optim.sgd(0.1), gt.spec((4, 3)))
@@ -83,15 +85,19 @@ def export(
     version = sys.modules[__package__ or "gtensor"].__version__
     with user_errors():
         files = exported.project(
-            prefix, about, functions, state, _target(variant), version, in_file=parameters == "file"
+            prefix, about, functions, state, _target(variant, target), version, in_file=parameters == "file"
         )
     return _write(Path(folder).expanduser(), prefix, files)
 
 
-def _target(variant: str) -> Target:
+def _target(variant: str, target: str) -> Target:
     if variant not in VARIANTS:
         raise OptionError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
-    return PORTABLE if variant == "portable" else build.target(Settings.now().options)
+    if variant == "vector":
+        return build.target(replace(Settings.now().options, target=target))
+    if target != NATIVE:
+        raise OptionError(f"portable C is the same for {target} as for all", hint="target goes with variant='vector'")
+    return PORTABLE
 
 
 def _parts(

@@ -333,21 +333,21 @@ class Resident(Inspected):
             array[...] = held[name]
         return extra
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, target: str = "native") -> None:
         """Write the compiled step and its state into a folder; `gt.load` makes a Resident that goes on.
 
-        An earlier saved model of that name is replaced. Raises FileError for a folder that holds anything else, and
-        for arguments or results that cannot be written down, as `Executable.save`; MissingPackageError without the
-        package safetensors.
+        target: the machines that its library is for, as for `Executable.save`, whose errors it raises too. An earlier
+        saved model of that name is replaced. Raises FileError for a folder that holds anything else;
+        MissingPackageError without the package safetensors.
         """
-        self._save(folder, "resident")
+        self._save(folder, "resident", target)
 
-    def _save(self, folder: str | os.PathLike[str], kind: str, **extra: Any) -> None:
+    def _save(self, folder: str | os.PathLike[str], kind: str, target: str, **extra: Any) -> None:
         values = self.step.inputs.captures.now()
         if values is None:
             raise self.step.inputs.refusal(())
         arrays = {**self.block.copies(), **self._settings(), **captured_arrays(values)}
-        saved.save(folder, kind, self.step.compiled, arrays, **extra)
+        saved.save(folder, kind, self.step.compiled, arrays, target, **extra)
 
     def _settings(self) -> dict[str, Array]:
         """What a checkpoint keeps beside the state, by name."""

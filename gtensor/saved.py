@@ -27,6 +27,7 @@ from .codegen import build, bundle
 from .codegen.bundle import BundleError
 from .codegen.library import ERR_INDEX, ERR_MATRIX, Failure, Library
 from .codegen.options import Options
+from .codegen.platforms import NATIVE
 from .errors import FileError, GTensorError, IndexingError, InternalError, MatrixError, OptionError
 from .interface import Interface
 from .stages import Compiled, Settings, Times, user_errors
@@ -96,25 +97,52 @@ class LoadedCode:
 Code = Compiled | LoadedCode
 
 
-def save(folder: str | os.PathLike[str], kind: str, compiled: Code, arrays: Mapping[str, Array], **extra: Any) -> None:
-    """Write a model: `kind` says what `load` makes of it, `arrays` are kept, `extra` is JSON data for it."""
-    target = Path(folder).expanduser()
-    if target.exists() and not (target / MANIFEST).is_file() and not (target.is_dir() and not any(target.iterdir())):
-        raise FileError(f"save: {target} is there and no saved model, so it is left as it is", hint="name a new folder")
+def save(
+    folder: str | os.PathLike[str],
+    kind: str,
+    compiled: Code,
+    arrays: Mapping[str, Array],
+    target: str = NATIVE,
+    **extra: Any,
+) -> None:
+    """Write a model: `kind` says what `load` makes of it, `arrays` are kept, `extra` is JSON data for it.
+
+    `target` names the machines that the library is for; for others than this one it is compiled now.
+    """
+    place = Path(folder).expanduser()
+    if place.exists() and not (place / MANIFEST).is_file() and not (place.is_dir() and not any(place.iterdir())):
+        raise FileError(f"save: {place} is there and no saved model, so it is left as it is", hint="name a new folder")
+    library, units, options = _code(compiled, target)
     about = {"format": FORMAT, "gtensor": sys.modules[__package__ or "gtensor"].__version__, "kind": kind, **extra}
     about["interface"] = compiled.interface.as_json()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
     try:
         if arrays:
             arrays_file.write(draft / ARRAYS, arrays)
-        about["library"] = bundle.write(draft, compiled.library, options_of(compiled))
+        about["library"] = bundle.write(draft, library, units, options)
         (draft / MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         os.chmod(draft, 0o777 & ~arrays_file.UMASK)
-        _replace(draft, target)
+        _replace(draft, place)
     except BaseException:
         shutil.rmtree(draft, ignore_errors=True)
         raise
+
+
+def _code(compiled: Code, target: str) -> tuple[Path, Mapping[str, str], Options]:
+    """The library for a target, its C, and what it was compiled with."""
+    options = options_of(compiled)
+    if target in (NATIVE, options.target):
+        return compiled.library.path, compiled.library.sources, options
+    if isinstance(compiled, LoadedCode):
+        raise OptionError(
+            f"{compiled.interface.name} was loaded from {compiled.folder}, so it stays what it was compiled for",
+            hint=f"save it for {target} where it is made from Python",
+        )
+    with user_errors():
+        options = replace(options, target=target, cc=Settings.now().options.cc)
+        entry = build.artefact(compiled.lowered.program, compiled.traced.key, options)
+        return entry.library_path, {name: entry.read(name) for name in entry.sources}, options
 
 
 def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], LoadedCode, dict[str, Array]]:
@@ -124,10 +152,12 @@ def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], LoadedCode, di
     settings = Settings.now()
     try:
         parts = about["library"]
-        options = replace(settings.options, variant=parts["variant"])
         interface = Interface.from_json(about["interface"])
         with user_errors():
+            options = replace(settings.options, variant=parts["variant"])
             library = _library(path, parts, interface.name, options)
+            if library.path.parent == path:  # as it was saved, not compiled here
+                options = replace(options, target=parts["target"])
         arrays = arrays_file.read(path / ARRAYS) if ARRAYS in parts["files"] else {}
         captured = tuple(arrays.pop(f"{CAPTURED}{i}") for i in range(len(interface.captured)))
     except (KeyError, TypeError, ValueError, AttributeError) as error:

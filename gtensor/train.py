@@ -100,13 +100,14 @@ class TrainStep(Resident):
         """The loss and the auxiliary results of a step."""
         return loss, self.step.outputs.tensors(results)[1]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, target: str = "native") -> None:
         """Write the step, its parameters and the optimizer's state into a folder; `gt.load` goes on from there.
 
         What is loaded needs no Python of the loss, takes batches of the size that this step was made for, and can be
-        bound to other functions. Raises as `Resident.save`.
+        bound to other functions. target: the machines that its library is for, as for `Executable.save`. Raises as
+        `Resident.save`.
         """
-        self._save(folder, "train", has_aux=self.has_aux, rate=bool(self._rate))
+        self._save(folder, "train", target, has_aux=self.has_aux, rate=bool(self._rate))
 
     @property
     def params(self) -> Any:

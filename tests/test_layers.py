@@ -21,12 +21,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 LAYERS = {
     "C0": """codegen codegen.lazy codegen.extent codegen.program codegen.cexpr codegen.target codegen.errors
-             codegen.options""",
+             codegen.options codegen.machine codegen.platforms""",
     "C1": """codegen.access codegen.boundary codegen.check codegen.donate codegen.memory codegen.nest codegen.show
              codegen.trips""",
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles
              codegen.blocking codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi
-             codegen._abi codegen.machine codegen.folder codegen.compiler codegen.toolchain codegen.cache
+             codegen._abi codegen.folder codegen.compiler codegen.toolchain codegen.cache
              codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines codegen.routine""",
     "C3": "codegen.write codegen.build codegen.bundle codegen.exported",
     "L0": "types ir tree errors config",

@@ -20,6 +20,7 @@ from gtensor.codegen.compiler import CompileError, Compiler, ToolchainError, run
 from gtensor.codegen.folder import Draft
 from gtensor.codegen.library import Library
 from gtensor.codegen.options import REFUSED_FLAGS, OptionError, Options
+from gtensor.codegen.platforms import PLATFORMS
 from gtensor.codegen.target import PORTABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,7 +65,7 @@ def test_the_compilers_here_work_and_say_what_they_are(cache, name):
     assert bool(found.runtime) == (name == "clang")
     assert re.search(r"\d+\.\d+", found.version) and found.machine.count("-") >= 2
     target = found.target("native")
-    assert target.flags == found.flags and target.flags in toolchain.MACHINE_FLAGS
+    assert target.flags == found.flags and target.flags in PLATFORMS["native"].flags
     assert target.width in (4, 16, 32, 64) and target.variant == "native"
     assert found.target("portable") == PORTABLE
 
