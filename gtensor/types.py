@@ -126,8 +126,8 @@ def as_dtype(dtype: Any) -> DType:
 class Dim:
     """A run-time extent, at most `bound`; `factor` times it where axes were merged.
 
-    A whole multiple of an extent is an extent; other arithmetic gives a number of the trace, a tensor, which
-    `counted` (set by `tensor`) makes.
+    A multiple of an extent by a whole number, not negative, is an extent; other arithmetic gives a number of the trace,
+    a tensor, which `counted` (set by `tensor`) makes.
 
     >>> Dim("B", 512) * 4
     4*B
@@ -138,8 +138,10 @@ class Dim:
     factor: int = 1
     counted: ClassVar[Callable[[Dim], Any]]
 
-    def __mul__(self, other: int) -> Dim:
-        return replace(self, factor=self.factor * other) if isinstance(other, int) else NotImplemented
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, int) and other >= 0:
+            return replace(self, factor=self.factor * other)
+        return Dim.counted(self) * (Dim.counted(other) if isinstance(other, Dim) else other)
 
     __rmul__ = __mul__
 
@@ -166,6 +168,12 @@ class Dim:
     def __mod__(self, other: Any) -> Any:
         return Dim.counted(self) % other
 
+    def __pow__(self, other: Any) -> Any:
+        return Dim.counted(self) ** other
+
+    def __neg__(self) -> Any:
+        return -Dim.counted(self)
+
     def __lt__(self, other: Any) -> Any:
         return Dim.counted(self) < other
 
@@ -177,6 +185,14 @@ class Dim:
 
     def __ge__(self, other: Any) -> Any:
         return Dim.counted(self) >= other
+
+    def __int__(self) -> int:
+        return int(Dim.counted(self))  # raises TraceError, which names the user's line
+
+    def __float__(self) -> float:
+        return float(Dim.counted(self))
+
+    __index__ = __int__
 
     def __str__(self) -> str:
         return self.name if self.factor == 1 else f"{self.factor}*{self.name}"

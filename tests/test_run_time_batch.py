@@ -13,7 +13,7 @@ import pytest
 import gtensor as gt
 from gtensor import stages, tree
 from gtensor.api import Executable
-from gtensor.errors import SignatureError
+from gtensor.errors import SignatureError, TraceError
 from gtensor.resident import Bound
 from gtensor.tensor import as_tensor
 
@@ -305,6 +305,34 @@ def test_an_extent_is_a_number_where_one_is_wanted():
     assert found.dtype == gt.int32 and found.item() == 21
     with pytest.raises(TypeError):
         gt.trace(lambda x: gt.zeros(x.shape[0] * 0.5), gt.spec(("B", 2), max=BOUND))
+
+
+NUMBERS = {
+    "half": lambda n: 0.5 * n + n * 0.5,
+    "negative": lambda n: -n + n * -2,
+    "square": lambda n: n * n,
+    "power": lambda n: n**2 + n**0.5,
+    "whole": lambda n: n // 2 + n % 3,
+    "reversed": lambda n: (1 - n) + 1 / n,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_arithmetic_of_an_extent_is_that_of_a_number(name):
+    number = NUMBERS[name]
+    step = gt.compile(lambda x: gt.sum(x) * 0 + number(x.shape[0]))
+    step.trace(gt.spec(("B",), max=BOUND)).lower().compile()
+    for size in (1, 7, 100):
+        assert float(step(np.ones(size, np.float32))) == pytest.approx(number(size), rel=1e-6)
+
+
+@pytest.mark.parametrize("use", [float, int, range], ids=lambda use: use.__name__)
+def test_an_extent_is_no_python_number_and_the_line_is_named(use):
+    def wrong(x):
+        return x * len(str(use(x.shape[0])))
+
+    with pytest.raises(TraceError, match=r"traced tensor cannot become a Python[\s\S]*test_run_time_batch\.py"):
+        gt.trace(wrong, gt.spec(("B",), max=BOUND))
 
 
 def test_rows_at_both_ends_and_at_computed_places():
