@@ -56,7 +56,7 @@ class Block:
         self.memory = aligned_empty(size)
         self.memory[:] = 0
         self.views = [
-            self.memory[offset : offset + type_.nbytes].view(type_.dtype.dtype).reshape(type_.shape)  # type: ignore[arg-type]
+            self.memory[offset : offset + type_.nbytes].view(type_.dtype.dtype).reshape(type_.shape)
             for offset, type_ in zip(self.offsets, self.types, strict=True)
         ]
         for view, leaf in zip(self.views, leaves, strict=True):

@@ -13,6 +13,7 @@ import gtensor as gt
 from gtensor import names
 from gtensor.check import check_graph
 from gtensor.errors import DTypeError, IndexingError, OptionError, ShapeError, TraceError
+from gtensor.ops.counting import COMPARED
 from gtensor.tensor import as_tensor
 from tests.values import agree, check_derivatives, close, f32, same
 from tests.ways import agreed
@@ -148,6 +149,18 @@ def test_each_nan_is_unique_and_minus_0_is_0():
 
 def test_unique_values_have_the_gradient_of_their_first_occurrence():
     assert gt.grad(lambda x: gt.sum(gt.unique_values(x) * [1.0, 10.0]))(f32([3, 1, 3])).tolist() == [10, 1, 0]
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("step", [1, -1])
+def test_many_edges_are_searched(step, right):
+    """As a few are compared: in both orders, equal ones and awkward values among them."""
+    edges = np.repeat(np.arange(COMPARED, dtype=np.float32), 2)[::step]
+    x = f32([NAN, -INF, INF, -1.0, 0.0, 0.5, 7.0, COMPARED - 1, COMPARED + 1.0])
+    wanted = np.digitize(x, edges, right)
+    same(gt.digitize(x, edges, right), wanted)
+    same(gt.compile(gt.digitize, static="right")(x, edges, right), wanted)
+    np.testing.assert_array_equal(gt.vmap(lambda v: gt.digitize(v, edges, right))(x[:, None]).numpy()[:, 0], wanted)
 
 
 def test_bins_of_awkward_values():

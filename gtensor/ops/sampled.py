@@ -18,7 +18,7 @@ from .assemble import concat
 from .contract import matmul
 from .counting import digitize
 from .index import take
-from .layout import flip
+from .layout import flip, slice_axis
 from .padding import pad
 from .places import constant_extent
 from .reduce import sum
@@ -93,7 +93,7 @@ def trapezoid(y: Any, x: Any = None, /, dx: float = 1.0, axis: int = -1) -> Tens
     """
     values = floating(y)
     at = normalize_axis(axis, values.ndim)
-    middles = multiply(add(_part(values, at, 1, None), _part(values, at, 0, -1)), 0.5)
+    middles = multiply(add(slice_axis(values, at, 1, None), slice_axis(values, at, 0, -1)), 0.5)
     if x is None:
         return multiply(sum(middles, at), dx)
     points = floating(x)
@@ -101,12 +101,7 @@ def trapezoid(y: Any, x: Any = None, /, dx: float = 1.0, axis: int = -1) -> Tens
         points = apply("reshape", points, shape=_along(values, at, points.type.shape[0]))
     elif points.type.shape != values.type.shape:
         raise ShapeError(f"trapezoid: points {points.type} do not fit axis {axis} of {values.type}")
-    return sum(multiply(middles, subtract(_part(points, at, 1, None), _part(points, at, 0, -1))), at)
-
-
-def _part(x: Tensor, axis: int, start: int | None, stop: int | None) -> Tensor:
-    """x[..., start:stop, ...]."""
-    return x[(slice(None),) * axis + (slice(start, stop),)]
+    return sum(multiply(middles, subtract(slice_axis(points, at, 1, None), slice_axis(points, at, 0, -1))), at)
 
 
 def _along(x: Tensor, axis: int, extent: Any) -> tuple[Any, ...]:
@@ -154,12 +149,12 @@ def _slopes(f: Tensor, axis: int, spacing: Tensor, edge_order: int) -> Tensor:
             raise ShapeError(f"gradient: spacing {spacing.type} does not fit axis {axis} of {f.type}")
         places = floating(spacing)
         widths = apply("reshape", places[1:] - places[:-1], shape=_along(f, axis, count - 1))
-        before, after = _part(widths, axis, 0, -1), _part(widths, axis, 1, None)
-        lines = [_part(widths, axis, i, i + 1) for i in (0, min(1, count - 2))]
-        lines += [_part(widths, axis, i, i + 1) for i in (max(count - 3, 0), count - 2)]
+        before, after = slice_axis(widths, axis, 0, -1), slice_axis(widths, axis, 1, None)
+        lines = [slice_axis(widths, axis, i, i + 1) for i in (0, min(1, count - 2))]
+        lines += [slice_axis(widths, axis, i, i + 1) for i in (max(count - 3, 0), count - 2)]
     pieces = [_end(f, axis, (0, 1, 2), lines[0], lines[1], edge_order)]
     if count > 2:
-        low, middle, high = (_part(f, axis, i, i - 2 or None) for i in range(3))
+        low, middle, high = (slice_axis(f, axis, i, i - 2 or None) for i in range(3))
         pieces.append(_inner(low, middle, high, before, after, spacing.ndim == 0))
     pieces.append(-_end(f, axis, (count - 1, count - 2, count - 3), lines[-1], lines[-2], edge_order))
     return concat(pieces, axis=axis)
@@ -178,10 +173,10 @@ def _inner(low: Tensor, middle: Tensor, high: Tensor, before: Tensor, after: Ten
 
 def _end(f: Tensor, axis: int, places: tuple[int, int, int], near: Any, far: Any, order: int) -> Tensor:
     """The slope at the first of three places inwards; `near` and `far` are the distances between them."""
-    first, second = (_part(f, axis, i, i + 1) for i in places[:2])
+    first, second = (slice_axis(f, axis, i, i + 1) for i in places[:2])
     if order == 1:
         return divide(subtract(second, first), near)
-    third = _part(f, axis, places[2], places[2] + 1)
+    third = slice_axis(f, axis, places[2], places[2] + 1)
     both = add(near, far)
     a = divide(-add(both, near), multiply(near, both))
     b = divide(both, multiply(near, far))
