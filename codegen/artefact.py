@@ -14,7 +14,7 @@ from pathlib import Path
 
 from . import machine, toolchain
 from .abi import with_headers
-from .cache import Cache, Entry, Key
+from .cache import Cache, Entry, Key, digest
 from .cexpr import identifier
 from .compiler import CompileError, Compiler, ToolchainError
 from .options import Options
@@ -40,7 +40,7 @@ class Workshop:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.cache = Cache(options.cache, options.say)
+        self.cache = Cache(options.cache, options.say, options.cache_size)
         self._compiler: Compiler | ToolchainError | None = None
 
     @property
@@ -103,7 +103,7 @@ class Workshop:
         """
         compiler, key = self.compiler, self.key(recipe)
         with self.cache.draft() as draft:
-            library = f"{identifier(recipe.label)[:60]}-{draft.path.name.rpartition('.')[2]}.so"
+            library = f"{identifier(recipe.label)[:60]}-{digest(key.text)[:12]}.so"
             flags = [*self.flags(recipe), *(f"-I{folder}" for folder in search)]
             link = [*(() if recipe.plain else toolchain.link_flags(compiler, self.options)), *recipe.link]
             try:
@@ -111,11 +111,13 @@ class Workshop:
             except CompileError as error:
                 error.directory = draft.keep()
                 raise
-            command = shlex.join(done.command)
-            self.options.say(4, f"toolchain: {command}")
+            self.options.say(4, f"toolchain: {shlex.join(done.command)}")
             if done.output.strip():
                 self.options.say(1, f"toolchain: {recipe.label}: the compiler says:\n{done.output.rstrip()}")
             units = [name for name in sources if name.endswith(".c")]
+            command = shlex.join(
+                word for word in done.command if str(draft.path) not in word
+            )  # else no two are the same
             return self.cache.publish(draft, key, label=recipe.label, library=library, sources=units, command=command)
 
     def assembly(self, recipe: Recipe, sources: Mapping[str, str]) -> str:

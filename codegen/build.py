@@ -18,7 +18,7 @@ from .abi import TEMPLATES
 from .artefact import Recipe, Workshop
 from .cache import Cache, Entry, tree_digest
 from .lazy import Lazy
-from .library import ABI_VERSION, Library
+from .library import ABI_VERSION, Library, LibraryError
 from .options import Options
 from .target import Target
 from .toolchain import check_sanitizers
@@ -45,7 +45,12 @@ def lookup(key_text: str, options: Options) -> Library | None:
     entry = workshop.find(_recipe("model", key_text, provider))
     if entry is None or not entry.library_path.exists():
         return None
-    library = _load(entry, workshop, provider)
+    try:
+        library = _load(entry, workshop, provider)
+    except LibraryError:
+        if entry.library_path.exists():
+            raise
+        return None  # somebody cleared the cache meanwhile
     options.say(1, f"build: {entry.label}: from the cache in {1e3 * (time.perf_counter() - started):.1f} ms")
     return library
 
@@ -125,7 +130,7 @@ def assembly(sources: Mapping[str, str], options: Options) -> str:
 
 def cache(options: Options) -> Cache:
     """The cache, to list, prune or clear."""
-    return Cache(options.cache, options.say)
+    return Cache(options.cache, options.say, options.cache_size)
 
 
 def _recipe(label: str, key_text: str, provider: blas.Provider) -> Recipe:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import uses
 from .errors import CodegenError
 from .folder import Draft, Folder, Say, discard, size, trusted
 
@@ -27,6 +28,15 @@ FORMAT = 1
 
 ATTEMPTS = 8
 """How often a builder tries to take the place of an entry that turns out to be damaged."""
+
+KEPT = 0.9
+"""Of the bound, after pruning: it is not needed again for a while."""
+
+TOTAL = "total"
+"""The file whose lines are bytes: of all entries when they were counted last, and of each one since."""
+
+LINES = 1000
+"""Of that file; then the entries are counted again."""
 
 _BETWEEN = "\n----- toolchain -----\n"
 
@@ -137,15 +147,16 @@ def _own(path: Path) -> bytes:
 
 
 class Cache:
-    """The entries in a `Folder`; `say` takes (debug level, line).
+    """The entries in a `Folder`; `say` takes (debug level, line), `bound` is for the bytes of all entries together.
 
     Any number of processes and threads may use one folder at once. `cache` None stands for a private folder that
     ends with the process, and so does a folder that is missing, read-only or unsafe.
     """
 
-    def __init__(self, cache: Path | None, say: Say) -> None:
+    def __init__(self, cache: Path | None, say: Say, bound: int) -> None:
         self.folder = Folder(cache, say)
         self.say = say
+        self.bound = bound
 
     def find(self, key: Key) -> Entry | None:
         """The entry of exactly this key, verified, or None; a damaged one is removed."""
@@ -173,14 +184,19 @@ class Cache:
     def publish(
         self, draft: Draft, key: Key, *, label: str, library: str, sources: Sequence[str], command: str
     ) -> Entry:
-        """Make a draft the entry of a key by one rename and return it, or the entry that was there first."""
+        """Make a draft the entry of a key by one rename and return it, or the entry that was there first.
+
+        Where the entries outgrow the bound, those that were used longest ago go.
+        """
         (draft.path / "key.txt").write_text(key.text, encoding="utf-8")
         files = {path.name: _checksum(path) for path in sorted(draft.path.iterdir()) if path.is_file()}
         about = {"format": FORMAT, "label": label, "library": library, "sources": list(sources), "command": command}
         (draft.path / "entry.json").write_text(json.dumps(about | {"files": files}, indent=1), encoding="utf-8")
         draft.seal()
+        added = size(draft.path)
         target = draft.root / "entries" / key.name
         target.parent.mkdir(mode=0o755, exist_ok=True)
+        uses.note(draft.root, key.name)
         for attempt in range(ATTEMPTS):
             try:
                 os.rename(draft.path, target)
@@ -190,6 +206,7 @@ class Cache:
                     return entry
                 if attempt == ATTEMPTS - 1 or not draft.path.exists():
                     raise
+        self._keep_bound(draft.root, added)
         return Entry(target, label, library, tuple(sources), command)
 
     def entries(self) -> list[Path]:
@@ -198,13 +215,14 @@ class Cache:
         return sorted(found, key=_modified, reverse=True)
 
     def info(self) -> dict[str, Any]:
-        """Where the cache is and what it holds: folders, number of entries, bytes, leftovers, failed builds."""
+        """Where the cache is and what it holds: entries, their bytes, those in use, leftovers, failed builds."""
         roots = self.folder.readable()
         return {
             "folder": str(self.folder.root) if self.folder.root else "",
             "usable": self.folder.root is not None and self.folder.root in roots,
             "entries": len(self.entries()),
-            "bytes": sum(size(root) for root in roots),
+            "bytes": sum(size(root / "entries") for root in roots),
+            "used": sum(len(uses.living(root)) for root in roots),
             "drafts": sum(len(self.folder.drafts(root)) for root in roots),
             "failed": sum(len(_children(root / "failed")) for root in roots),
         }
@@ -213,10 +231,8 @@ class Cache:
         """A line for each entry, the one used last first: path, label, bytes, seconds since its use, what is wrong."""
         lines = []
         for path in self.entries():
-            try:
-                label, wrong = verify(path).label, ""
-            except Damaged as error:
-                label, wrong = "", str(error)
+            wrong = _wrong(path)
+            label = "" if wrong else verify(path).label
             idle = max(0.0, time.time() - _modified(path))
             lines.append({"path": path, "label": label, "bytes": size(path), "idle": idle, "wrong": wrong})
         return lines
@@ -224,18 +240,48 @@ class Cache:
     def prune(self, *, max_bytes: int | None = None, max_idle: float | None = None) -> int:
         """Remove leftovers, damaged entries, and the longest unused ones over a limit; returns how many in all.
 
-        `max_bytes` bounds the bytes of all entries together, `max_idle` the seconds since an entry's last use.
+        `max_bytes` bounds the bytes of all entries together, `max_idle` the seconds since an entry's last use. What a
+        living process uses stays.
         """
-        count = sum(self.folder.sweep(root) for root in self.folder.readable())
-        total = 0
-        for line in self.listing():
-            total += line["bytes"]
-            over = max_bytes is not None and total > max_bytes
-            if line["wrong"] or over or (max_idle is not None and line["idle"] > max_idle):
-                discard(line["path"], line["path"].parents[1])
-                total -= line["bytes"]
-                count += 1
+        count = 0
+        for root in self.folder.readable():
+            count += self.folder.sweep(root) + self._prune(root, max_bytes, max_idle, checked=True)
         return count
+
+    def _prune(self, root: Path, max_bytes: int | None, max_idle: float | None, *, checked: bool) -> int:
+        """Remove what is over a limit and not in use, and damaged entries if they are looked at; count what stays."""
+        used, total, count, now = uses.living(root), 0, 0, time.time()
+        for path in sorted(_children(root / "entries"), key=_modified, reverse=True):
+            held = size(path)
+            over = max_bytes is not None and total + held > max_bytes
+            idle = max_idle is not None and now - _modified(path) > max_idle
+            if ((over or idle) and path.name not in used) or (checked and _wrong(path)):
+                discard(path, root)
+                count += 1
+            else:
+                total += held
+        self.folder.replace(root, TOTAL, f"{total}\n")
+        return count
+
+    def _keep_bound(self, root: Path, added: int) -> None:
+        """After `added` bytes: remove what was unused longest if all entries together are over the bound."""
+        if self._total(root, added) > self.bound:
+            count = self._prune(root, int(KEPT * self.bound), None, checked=False)
+            self.say(1, f"cache: {count} entries that were unused longest went: GT_CACHE_SIZE is {self.bound}")
+
+    def _total(self, root: Path, added: int) -> int:
+        """The bytes of all entries as their builders wrote them down, or counted where that is unknown or long."""
+        path = root / TOTAL
+        with contextlib.suppress(OSError, ValueError):
+            known = path.exists()
+            with open(path, "a", encoding="ascii") as file:  # a short line: another builder's stands before or behind
+                file.write(f"{added}\n")
+            lines = path.read_text(encoding="ascii").split()
+            if known and len(lines) <= LINES:
+                return sum(map(int, lines))
+        total = sum(map(size, _children(root / "entries")))
+        self.folder.replace(root, TOTAL, f"{total}\n")
+        return total
 
     def clear(self) -> int:
         """Remove all entries, failed builds, facts and leftovers (not what others are building); returns how many."""
@@ -245,11 +291,13 @@ class Cache:
             for path in [*_children(root / "entries"), *_children(root / "failed"), root / "facts.json"]:
                 count += path.exists()
                 discard(path, root)
+            discard(root / TOTAL, root)
         return count
 
     def _open(self, path: Path) -> Entry | None:
         if not path.exists():
             return None
+        uses.note(path.parents[1], path.name)  # before it is looked at: what is used is not pruned
         try:
             return verify(path)
         except Damaged as error:
@@ -261,6 +309,15 @@ class Cache:
         with contextlib.suppress(OSError):
             os.utime(entry.path)
         return entry
+
+
+def _wrong(path: Path) -> str:
+    """What is wrong with an entry; empty if nothing is."""
+    try:
+        verify(path)
+    except Damaged as error:
+        return str(error)
+    return ""
 
 
 def _children(folder: Path) -> list[Path]:

@@ -64,7 +64,7 @@ def size(path: Path) -> int:
     return total
 
 
-def _owner() -> str:
+def owner() -> str:
     """A word that two processes share only if each can see whether the other is alive."""
     parts = [socket.gethostname()]
     with contextlib.suppress(OSError):
@@ -83,6 +83,17 @@ def _alive(pid: int) -> bool:
     return True
 
 
+def departed(path: Path, old: float) -> bool:
+    """Whether the process that named a file `owner.pid…` is dead; where nobody can tell, whether the file is old."""
+    word, _, rest = path.name.partition(".")
+    pid = rest.partition(".")[0]
+    if word == owner() and pid.isdecimal():
+        return not _alive(int(pid))
+    with contextlib.suppress(OSError):
+        return time.time() - path.stat().st_mtime > old
+    return False
+
+
 def discard(path: Path, root: Path) -> None:
     """Make something below `root` disappear at once, then remove it: nobody sees it half removed."""
     with contextlib.suppress(OSError), Draft(root) as draft:
@@ -96,7 +107,7 @@ class Draft:
     """
 
     def __init__(self, root: Path) -> None:
-        name = f"{_owner()}.{os.getpid()}.{secrets.token_hex(6)}"
+        name = f"{owner()}.{os.getpid()}.{secrets.token_hex(6)}"
         self.root = root
         self.path = root / "drafts" / name
         self.scratch = self.path / "scratch"
@@ -197,14 +208,9 @@ class Folder:
         """Remove the drafts of dead builders and old drafts of builders elsewhere; returns how many."""
         count = 0
         for path in self.drafts(root):
-            owner, _, rest = path.name.partition(".")
-            pid = rest.partition(".")[0]
-            with contextlib.suppress(OSError):
-                old = time.time() - path.stat().st_mtime > OLD
-                dead = owner == _owner() and pid.isdecimal() and not _alive(int(pid))
-                if old or dead:
-                    remove(path)
-                    count += 1
+            if departed(path, OLD):
+                remove(path)
+                count += 1
         return count
 
     def drafts(self, root: Path) -> list[Path]:
@@ -231,11 +237,15 @@ class Folder:
         known.pop(digest, None)
         known[digest] = fact
         facts[name] = dict(list(known.items())[-32:])
+        self.replace(root, "facts.json", json.dumps(facts, indent=1))
+
+    def replace(self, root: Path, name: str, text: str) -> None:
+        """Give a file of a root its text, all at once; where that cannot be it is said."""
         with self._suppressed(), Draft(root) as draft:
-            path = draft.path / "facts.json"
-            path.write_text(json.dumps(facts, indent=1), encoding="utf-8")
+            path = draft.path / name
+            path.write_text(text, encoding="utf-8")
             draft.seal()
-            os.replace(path, root / "facts.json")
+            os.replace(path, root / name)
 
     def _facts(self, root: Path) -> dict[str, Any]:
         path = root / "facts.json"

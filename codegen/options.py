@@ -72,7 +72,8 @@ def command(text: str, what: str) -> tuple[str, ...]:
 class Options:
     """How to build.
 
-    `cache` is the folder of compiled models (None: a private one that ends with the process). `cc` is a compiler
+    `cache` is the folder of compiled models (None: a private one that ends with the process), `cache_size` the bytes
+    that it holds at most, but for what is in use (GT_CACHE_SIZE). `cc` is a compiler
     command (GT_CC), `cflags` more flags (GT_CFLAGS), `blas` one of `BLAS` or "" (GT_BLAS), `variant` one of
     `VARIANTS`, `target` one of `PLATFORMS`, `sanitize` names from `SANITIZERS` with commas between (GT_SANITIZE),
     `timing` defines GT_TIME in the C (GT_TIME), `flush` lets denormal numbers count as zero (GT_FLUSH). Lines of a
@@ -87,6 +88,7 @@ class Options:
     """
 
     cache: Path | None = None
+    cache_size: int = 2 * 10**9
     cc: str = ""
     cflags: str = ""
     blas: str = ""
@@ -99,6 +101,8 @@ class Options:
     log: Callable[[str], None] = field(default=to_stderr, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.cache_size < 0:
+            raise OptionError(f"GT_CACHE_SIZE={self.cache_size} is less than nothing")
         if self.variant not in VARIANTS:
             raise OptionError(f"variant={self.variant!r} is none of {', '.join(VARIANTS)}")
         if self.target not in PLATFORMS:

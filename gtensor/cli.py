@@ -22,7 +22,7 @@ from . import demo, doctor
 from .api import CompiledFunction, Executable, compile
 from .codegen import build
 from .codegen.platforms import NATIVE, PLATFORMS
-from .config import config
+from .config import byte_count, config
 from .errors import GTensorError, OptionError
 from .exporting import PARAMETERS, VARIANTS, export
 from .report import amount, text
@@ -263,9 +263,11 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    info = build.cache(Settings.now().options).info()
+    options = Settings.now().options
+    info = build.cache(options).info()
     print(f"folder   {info['folder']}{'' if info['usable'] else '  (not there, read-only or unsafe)'}")
-    print(f"entries  {info['entries']}, {amount(info['bytes'], 'B')}")
+    bound = amount(options.cache_size, "B")
+    print(f"entries  {info['entries']}, {amount(info['bytes'], 'B')} of at most {bound}; {info['used']} in use")
     print(f"leftover {info['drafts']} unfinished builds, {info['failed']} failed ones kept for reading")
     return 0
 
@@ -291,15 +293,10 @@ CACHE: dict[str, tuple[Callable[[argparse.Namespace], int], str]] = {
 
 
 def _size(given: str) -> int:
-    """Bytes from a text such as 500M.
-
-    >>> _size("2k"), _size("1.5G")
-    (2000, 1500000000)
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kMG]?)B?", given)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{given!r} is no size, such as 500M")
-    return int(float(match[1]) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}[match[2]])
+    try:
+        return byte_count(given)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _ago(seconds: float) -> str:

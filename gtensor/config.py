@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,9 +38,24 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part for part in text.replace(",", " ").split() if part)
 
 
+def byte_count(text: str) -> int:
+    """Bytes from a text such as 500M; raises ValueError.
+
+    >>> byte_count("2k"), byte_count("1.5G")
+    (2000, 1500000000)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT]?)B?", text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no size, such as 500M")
+    return int(float(match[1]) * {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}[match[2]])
+
+
 SETTINGS: dict[str, Setting] = {
     "cache": Setting(
         "GT_CACHE", Path, lambda: Path(platformdirs.user_cache_dir("gtensor")), "folder of compiled models"
+    ),
+    "cache_size": Setting(
+        "GT_CACHE_SIZE", byte_count, lambda: 2 * 10**9, "bytes it holds at most, such as 500M: the longest unused goes"
     ),
     "cc": Setting("GT_CC", str, lambda: "", "C compiler to use instead of CC or the first of cc, gcc, clang"),
     "cflags": Setting("GT_CFLAGS", str, lambda: "", "flags added to the compiler's command"),
@@ -66,15 +82,19 @@ def get(name: str) -> Any:
     text = os.environ.get(setting.variable)
     if not text:
         return setting.default()
+    return _parsed(setting, text, f"{setting.variable}={text!r}")
+
+
+def _parsed(setting: Setting, text: str, given: str) -> Any:
     try:
         return setting.parse(text)
     except ValueError:
-        raise GTensorError(f"{setting.variable}={text!r} is not valid: {setting.doc}") from None
+        raise GTensorError(f"{given} is not valid: {setting.doc}") from None
 
 
 @contextlib.contextmanager
 def config(**values: Any) -> Iterator[None]:
-    """Change settings inside a `with` block; raises GTensorError for an unknown name.
+    """Change settings inside a `with` block; raises GTensorError for an unknown name or a text that is no value.
 
     >>> with config(debug=1):
     ...     get("debug")
@@ -83,10 +103,8 @@ def config(**values: Any) -> Iterator[None]:
     for name, value in values.items():
         if name not in SETTINGS:
             raise GTensorError(f"there is no setting {name!r}", hint="settings are " + ", ".join(SETTINGS))
-        if name == "cache":
-            values[name] = Path(value)
-        elif name == "skip" and isinstance(value, str):
-            values[name] = _names(value)
+        if isinstance(value, (str, os.PathLike)):
+            values[name] = _parsed(SETTINGS[name], os.fspath(value), f"{name}={value!r}")
     token = _OVERRIDES.set({**_OVERRIDES.get(), **values})
     try:
         yield

@@ -76,6 +76,7 @@ class Settings:
         with user_errors():
             options = Options(
                 cache=get("cache"),
+                cache_size=get("cache_size"),
                 cc=get("cc"),
                 cflags=get("cflags"),
                 blas=get("blas"),

@@ -357,11 +357,11 @@ def watch(cache, processes):
 
 
 def rest(cache):
-    """All that is in a cache besides its entries and the remembered facts."""
+    """All that is in a cache besides its entries, their bytes in all and the remembered facts."""
     entries = cache / LAYOUT / "entries"
     left = [path for path in (cache / LAYOUT).rglob("*") if path.is_file() and entries not in path.parents]
     inside = [path for path in entries.glob("*/*") if path.is_dir()]
-    return sorted(path.name for path in (*left, *inside) if path.name != "facts.json")
+    return sorted(path.name for path in (*left, *inside) if path.name not in ("facts.json", "total"))
 
 
 def model_of(cache):

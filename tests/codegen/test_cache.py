@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -30,13 +31,16 @@ PEOPLE = 'a b\'c/Márton-測試 "$x"'
 """A folder name that a shell would take apart."""
 
 
+BOUND = 10**9
+
+
 def silent(level, line):
     """A log that drops what it is told."""
 
 
 @pytest.fixture
 def store(tmp_path):
-    return Cache(tmp_path / "cache", silent)
+    return Cache(tmp_path / "cache", silent, BOUND)
 
 
 def put(store, key=KEY, text="library"):
@@ -150,7 +154,7 @@ def test_a_folder_in_foreign_hands_is_neither_read_nor_written(store, how, monke
     else:
         root.rename(tmp_path / "moved")
         root.symlink_to(tmp_path / "moved")
-    suspicious = Cache(root.parent, lambda level, line: lines.append((level, line)))
+    suspicious = Cache(root.parent, lambda level, line: lines.append((level, line)), BOUND)
     assert suspicious.find(KEY) is None
     put(suspicious, Key("new", "t"))
     assert how == "link" or sorted(root.rglob("*")) == before
@@ -179,7 +183,7 @@ def test_a_cache_that_cannot_be_written_is_replaced_for_the_process(tmp_path, mo
     if kind == "no folder":
         where.write_text("a file")
         where = where / "below"
-    store = Cache(None if kind == "none" else where, lambda level, line: lines.append((level, line)))
+    store = Cache(None if kind == "none" else where, lambda level, line: lines.append((level, line)), BOUND)
     if kind == "read-only":
         put(store, Key("before", "t"))
         monkeypatch.setattr(os, "access", lambda path, mode: not (str(path).startswith(str(where)) and mode & os.W_OK))
@@ -194,7 +198,7 @@ def test_a_cache_that_cannot_be_written_is_replaced_for_the_process(tmp_path, mo
 def test_the_private_folder_goes_with_the_process_and_not_with_its_children():
     code = (
         "import os\nfrom gtensor.codegen.cache import Cache, Key\n"
-        "store = Cache(None, lambda level, line: None)\n"
+        "store = Cache(None, lambda level, line: None, 10**9)\n"
         "draft = store.draft()\nprint(draft.root)\n"
         "if os.fork() == 0:\n    import sys\n    sys.exit(0)\n"
         "os.wait()\nassert draft.root.exists()\n"
@@ -264,6 +268,7 @@ def test_prune_and_clear(store):
     now = time.time()
     for age in range(4):
         os.utime(put(store, Key(f"k{age}", "t")).path, (now - 100 * age, now - 100 * age))
+    shutil.rmtree(store.folder.root / "uses")  # as when the process that made them has ended
     assert [round(line["idle"], -2) for line in store.listing()] == [0, 100, 200, 300]
     assert store.info()["entries"] == 4
     assert store.prune() == 0
