@@ -32,6 +32,9 @@ OLD = 24 * 3600.0
 KEPT_FAILURES = 10
 """How many folders of failed builds stay for reading."""
 
+ROOM = 16 * 10**6
+"""Bytes of a disk that must be free before something is built on it: sources, objects, the compiler's own files."""
+
 Say = Callable[[int, str], None]
 
 
@@ -43,6 +46,12 @@ def trusted(path: Path) -> bool:
         return False
     kind = stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
     return kind and info.st_uid in (os.geteuid(), 0) and not info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def roomy(path: Path) -> bool:
+    """Whether the disk of a folder has room for a build."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize >= ROOM
 
 
 def remove(path: Path) -> None:
@@ -191,9 +200,11 @@ class Folder:
                 self.root.mkdir(mode=0o755, parents=True, exist_ok=True)
                 if self._safe(self.root):
                     (self.root / "drafts").mkdir(mode=0o755, exist_ok=True)
-                    if os.access(self.root / "drafts", os.W_OK | os.X_OK) and os.access(self.root, os.W_OK | os.X_OK):
+                    writable = all(os.access(path, os.W_OK | os.X_OK) for path in (self.root, self.root / "drafts"))
+                    if writable and roomy(self.root):
                         return self.root
-                    self._once(f"cache: {self.root} is read-only: compiled models live as long as this process")
+                    wrong = "has no room left" if writable else "is read-only"
+                    self._once(f"cache: {self.root} {wrong}: compiled models live as long as this process")
             except OSError as error:
                 self._once(f"cache: {self.root}: {error.strerror}: compiled models live as long as this process")
         return _stand_in()

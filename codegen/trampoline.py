@@ -27,6 +27,7 @@ from . import _abi
 from .abi import header, with_headers
 from .artefact import Recipe, Workshop
 from .compiler import CompileError, ToolchainError
+from .folder import roomy
 from .options import Options
 
 FFI: Any = _abi.ffi
@@ -245,8 +246,11 @@ def compiled(workshop: Workshop) -> Path:
             raise ImportError("the compiler failed on it before")
         try:
             entry = workshop.make(made, {"gt_stepper.c": source()}, search=(include,))
-        except CompileError:
-            folder.remember("trampoline", about, "failed")
+        except CompileError as error:
+            if error.process.status > 0 and roomy(
+                folder.writable()
+            ):  # neither killed nor out of room: so it will again
+                folder.remember("trampoline", about, "failed")
             raise
     return entry.library_path
 

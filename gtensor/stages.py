@@ -9,6 +9,7 @@ user as errors of gtensor.
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import sys
 import time
@@ -50,7 +51,7 @@ _NUMBERS = itertools.count(1)
 
 @contextlib.contextmanager
 def user_errors() -> Iterator[None]:
-    """Errors of codegen as errors of gtensor: the user's settings and tools, or a fault of ours."""
+    """Errors of codegen and of files as errors of gtensor: the user's settings and tools, or a fault of ours."""
     try:
         yield
     except ProgramError as error:
@@ -59,6 +60,13 @@ def user_errors() -> Iterator[None]:
         family = errors.OptionError if isinstance(error, OptionError) else errors.ToolchainError
         message, _, hint = str(error).partition("\n  hint: ")
         raise family(message, hint=hint) from None
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "gtensor cache prune makes room; " if full else ""
+        raise errors.ToolchainError(
+            f"a compiled model needs files: {error.filename or 'one'}: {error.strerror or error}",
+            hint=f"{hint}GT_CACHE names the folder of compiled models, TMPDIR that of temporary files",
+        ) from error
 
 
 @dataclass(frozen=True)
