@@ -1,7 +1,8 @@
 PYTHON ?= python
 N ?= 1000
+ROUNDS ?= 100
 
-.PHONY: test check lint golden fuzz demo bench
+.PHONY: test check lint golden fuzz stress demo bench
 
 # The tests that say in a minute whether the tree is sound.
 test:
@@ -23,6 +24,10 @@ golden:
 # New random examples for each property: make fuzz N=5000
 fuzz:
 	$(PYTHON) -m pytest -n auto -m hypothesis --fuzz $(N)
+
+# Twenty processes that compile the same step at once, killed at random: make stress ROUNDS=20
+stress:
+	$(PYTHON) -m tests.stress --rounds $(ROUNDS)
 
 # Train on handwritten digits.
 demo:
