@@ -49,9 +49,9 @@ def trusted(path: Path) -> bool:
 
 
 def roomy(path: Path) -> bool:
-    """Whether the disk of a folder has room for a build."""
+    """Whether the disk of a folder has room for a build, as far as its file system says."""
     found = os.statvfs(path)
-    return found.f_bavail * found.f_frsize >= ROOM
+    return found.f_blocks == 0 or found.f_bavail * found.f_frsize >= ROOM
 
 
 def remove(path: Path) -> None:
