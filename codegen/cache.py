@@ -231,8 +231,7 @@ class Cache:
         """A line for each entry, the one used last first: path, label, bytes, seconds since its use, what is wrong."""
         lines = []
         for path in self.entries():
-            wrong = _wrong(path)
-            label = "" if wrong else verify(path).label
+            label, wrong = _examined(path)
             idle = max(0.0, time.time() - _modified(path))
             lines.append({"path": path, "label": label, "bytes": size(path), "idle": idle, "wrong": wrong})
         return lines
@@ -255,7 +254,7 @@ class Cache:
             held = size(path)
             over = max_bytes is not None and total + held > max_bytes
             idle = max_idle is not None and now - _modified(path) > max_idle
-            if ((over or idle) and path.name not in used) or (checked and _wrong(path)):
+            if ((over or idle) and path.name not in used) or (checked and _examined(path)[1]):
                 discard(path, root)
                 count += 1
             else:
@@ -311,13 +310,12 @@ class Cache:
         return entry
 
 
-def _wrong(path: Path) -> str:
-    """What is wrong with an entry; empty if nothing is."""
+def _examined(path: Path) -> tuple[str, str]:
+    """The label of an entry and what is wrong with it; one of them is empty."""
     try:
-        verify(path)
+        return verify(path).label, ""
     except Damaged as error:
-        return str(error)
-    return ""
+        return "", str(error)
 
 
 def _children(folder: Path) -> list[Path]:

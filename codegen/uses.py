@@ -29,7 +29,7 @@ def note(root: Path, name: str) -> None:
     path = file(root)
     with contextlib.suppress(OSError):
         path.parent.mkdir(mode=0o755, exist_ok=True)
-        with open(path, "a" if known else "w", encoding="utf-8") as notes:
+        with open(path, "a", encoding="utf-8") as notes:  # behind what a dead process of this number may have left
             notes.write(name + "\n")
     if not known:
         atexit.register(leave, os.getpid(), path)
