@@ -24,8 +24,8 @@ from .options import Options
 class Recipe:
     """What is built: `label` names it for people, `text` is all of the key that the caller knows.
 
-    `add` are flags after ours, `link` what is linked, both part of the key; `plain` builds without GT_CFLAGS,
-    sanitizers and warnings (for what is not a model).
+    `add` are flags after ours, `link` what is linked, both part of the key; `plain` builds without GT_CFLAGS and
+    warnings, but with the sanitizers of GT_SANITIZE (for what is not a model).
     """
 
     label: str
@@ -62,7 +62,7 @@ class Workshop:
     def flags(self, recipe: Recipe) -> tuple[str, ...]:
         """The compiler flags of a recipe."""
         if recipe.plain:
-            return recipe.add
+            return (*recipe.add, *toolchain.sanitizer_flags(self.compiler, self.options))
         compiler = self.compiler
         return (*toolchain.flags(compiler, compiler.target(self.variant(recipe)), self.options), *recipe.add)
 
@@ -70,11 +70,11 @@ class Workshop:
         """The part of the key that needs no compiler."""
         options = self.options
         lines = [f"add {shlex.join(recipe.add)}", f"link {shlex.join(recipe.link)}"]
+        lines.append(f"sanitize {','.join(options.sanitizers)}")
         if not recipe.plain:
             lines += [
                 f"variant {options.variant}",
                 f"cflags {shlex.join(options.words)}",
-                f"sanitize {','.join(options.sanitizers)}",
                 f"timing {int(options.timing)}",
                 f"flush {int(options.flush)}",
             ]
@@ -105,7 +105,7 @@ class Workshop:
         with self.cache.draft() as draft:
             library = f"{identifier(recipe.label)[:60]}-{digest(key.text)[:12]}.so"
             flags = [*self.flags(recipe), *(f"-I{folder}" for folder in search)]
-            link = [*(() if recipe.plain else toolchain.link_flags(compiler, self.options)), *recipe.link]
+            link = [*toolchain.link_flags(compiler, self.options), *recipe.link]
             try:
                 done = compiler.build(draft, with_headers(sources), library, flags, link)
             except CompileError as error:

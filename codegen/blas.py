@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, machine
+from . import _abi, machine, sanitizers
 from .abi import TEMPLATES
 from .artefact import Recipe, Workshop
 from .cache import Entry
@@ -198,7 +198,9 @@ def shim(workshop: Workshop) -> Table:
 
 
 def from_shim(path: Path) -> Table:
-    """The table of a library that exports `gt_blas_get`."""
+    """The table of a library that exports `gt_blas_get`; raises OSError, or SanitizerError for one that would end this
+    process."""
+    sanitizers.check(path)
     library = FFI.dlopen(os.fspath(path), FFI.RTLD_NOW | FFI.RTLD_LOCAL)
     return Table(Provider("accelerate", str(path)), library.gt_blas_get(), library)
 

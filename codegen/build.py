@@ -21,7 +21,6 @@ from .lazy import Lazy
 from .library import ABI_VERSION, Library, LibraryError
 from .options import Options
 from .target import Target
-from .toolchain import check_sanitizers
 from .trampoline import begin, bridge
 
 if TYPE_CHECKING:
@@ -139,7 +138,6 @@ def _recipe(label: str, key_text: str, provider: blas.Provider) -> Recipe:
 
 
 def _load(entry: Entry, workshop: Workshop, provider: blas.Provider) -> Library:
-    check_sanitizers(workshop.options)
     return Library(
         entry.library_path,
         bridge(workshop),

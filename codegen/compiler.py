@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import machine
+from . import machine, sanitizers
 from .errors import CodegenError
 from .folder import Draft
 from .target import PORTABLE, Target
@@ -108,9 +108,9 @@ def advice(output: str) -> str:
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """The environment of a compiler: plain English, temporary files in `scratch`."""
+    """The environment of a compiler: plain English, temporary files in `scratch`, no sanitizer that looks at it."""
     own = {"LC_ALL": "C", "LANGUAGE": "C", "TMPDIR": str(scratch), "ZIG_LOCAL_CACHE_DIR": str(scratch)}
-    return {**os.environ, **own}
+    return {**sanitizers.without(os.environ), **own}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from . import sanitizers
 from .cexpr import INTEGERS, SIZES
 from .errors import CodegenError
 from .extent import Dim, Extent
@@ -390,7 +391,8 @@ class Library:
     """A loaded model. `model` is its description, `path` the file, `address` that of its `gt_model`.
 
     `blas` gives the address of a `gt_blas` and is asked only by a model that needs one; `sources` gives the C units
-    by file name. Raises LibraryError if the file is no model of this version.
+    by file name. Raises LibraryError if the file is no model of this version, SanitizerError if it has the address
+    sanitizer and this process has not.
     """
 
     def __init__(
@@ -404,6 +406,7 @@ class Library:
         self.bridge = bridge
         self._sources = sources
         try:
+            sanitizers.check(path)
             self._opened = FFI.dlopen(os.path.abspath(path), FFI.RTLD_NOW | FFI.RTLD_LOCAL)
             self._pointer = self._opened.gt_model_get()
         except (OSError, FFI.error) as error:

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import _abi, machine
+from . import _abi, machine, sanitizers
 from .abi import with_headers
 from .compiler import WIDTH, CompileError, Compiler, Finished, ToolchainError, environment
 from .folder import Draft, Folder
@@ -70,9 +70,6 @@ no C compiler for {target}: looked for GT_CC, for {triple}-gcc on PATH, and for 
 WINDOWS = """\
 gtensor does not build on Windows: its generated C is for gcc and clang on Linux and macOS
   hint: run it inside WSL (https://learn.microsoft.com/windows/wsl), where everything works as on Linux"""
-
-MAPS = Path("/proc/self/maps")
-"""What is loaded into this process, on Linux."""
 
 ON_PATH = ("cc", "gcc", "clang")
 
@@ -320,26 +317,16 @@ def flags(compiler: Compiler, target: Target, options: Options) -> tuple[str, ..
     False
     """
     out = [STANDARDS[target.variant], *BASE_FLAGS, *target.flags]
-    if options.sanitizers:
-        out += [f"-fsanitize={','.join(options.sanitizers)}", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
-        out += ["-g", *(["-shared-libsan"] if compiler.runtime else [])]
     if options.timing:
         out.append("-DGT_TIME=1")
-    return (*out, *options.words)
+    return (*out, *sanitizer_flags(compiler, options), *options.words)
+
+
+def sanitizer_flags(compiler: Compiler, options: Options) -> tuple[str, ...]:
+    """The flags of GT_SANITIZE, for compiling and for linking."""
+    return sanitizers.flags(options.sanitizers, clang=bool(compiler.runtime))
 
 
 def link_flags(compiler: Compiler, options: Options) -> tuple[str, ...]:
     """The flags for linking alone: where clang's sanitizers are found when the library is loaded."""
     return (f"-Wl,-rpath,{compiler.runtime}",) if options.sanitizers and compiler.runtime else ()
-
-
-def check_sanitizers(options: Options) -> None:
-    """Raise ToolchainError if loading a library with the address sanitizer would end this process."""
-    if "address" not in options.sanitizers or not MAPS.exists():
-        return
-    if not re.search(r"lib(clang_rt\.)?asan", MAPS.read_text(encoding="utf-8", errors="replace")):
-        raise ToolchainError(
-            "GT_SANITIZE=address: the address sanitizer must be in the process before Python starts\n"
-            "  hint: start it as  LD_PRELOAD=$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 python …"
-            "  (clang: -print-file-name=libclang_rt.asan-$(uname -m).so)"
-        )

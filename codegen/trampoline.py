@@ -23,12 +23,13 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from . import _abi
+from . import _abi, sanitizers
 from .abi import header, with_headers
 from .artefact import Recipe, Workshop
 from .compiler import CompileError, ToolchainError
 from .folder import roomy
 from .options import Options
+from .sanitizers import SanitizerError
 
 FFI: Any = _abi.ffi
 """cffi in its mode without compiled code: makes the memory that C sees."""
@@ -103,7 +104,8 @@ class Bridge:
 
 
 def module(name: str, path: Path) -> Any:
-    """An extension module in a file; raises ImportError."""
+    """An extension module in a file; raises ImportError, or SanitizerError for one that would end this process."""
+    sanitizers.check(path)
     loader = importlib.machinery.ExtensionFileLoader(name, str(path))
     spec = importlib.util.spec_from_loader(name, loader)
     if spec is None:
@@ -114,7 +116,7 @@ def module(name: str, path: Path) -> Any:
 
 
 def api_bridge(path: Path) -> Bridge:
-    """The bridge through a compiled trampoline; raises ImportError if it does not load."""
+    """The bridge through a compiled trampoline; raises ImportError or SanitizerError if it does not load."""
     steppers = module(NAME, path)
 
     def address(pointer: Any) -> int:
@@ -267,7 +269,7 @@ def bridge(workshop: Workshop) -> Bridge:
         if not _CHOSEN:
             try:
                 _CHOSEN.append(api_bridge(compiled(workshop)))
-            except (ImportError, OSError, ToolchainError) as error:
+            except (ImportError, OSError, ToolchainError, SanitizerError) as error:
                 workshop.options.say(1, f"calls: through libffi, since there is no trampoline: {error}")
                 _CHOSEN.append(abi_bridge())
         return _CHOSEN[0]

@@ -20,21 +20,26 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from gtensor.codegen import library
+from gtensor import resident
+from gtensor.codegen import library, sanitizers
+from tests.sanitized import exact
 
 ROOT = Path(__file__).resolve().parent.parent
 
 os.environ.setdefault("GT_CACHE", str(ROOT / "build" / "cache"))
 
 
-def poisoned(nbytes: int, empty: Callable[[int], np.ndarray] = library.aligned_empty) -> np.ndarray:
+ROOM = exact if sanitizers.loaded() else library.aligned_empty
+
+
+def poisoned(nbytes: int, empty: Callable[[int], np.ndarray] = ROOM) -> np.ndarray:
     """Memory whose floats are NaN, integers -1 and booleans no booleans."""
     memory = empty(nbytes)
     memory[:] = 0xFF
     return memory
 
 
-library.aligned_empty = poisoned
+library.aligned_empty = resident.aligned_empty = poisoned
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ LAYERS = {
              codegen.trips""",
     "C2": """codegen.ctext codegen.signature codegen.vectors codegen.body codegen.rows codegen.tiles
              codegen.blocking codegen.gemm codegen.prepack codegen.describe codegen.emit codegen.blas codegen.abi
-             codegen._abi codegen.folder codegen.uses codegen.compiler codegen.toolchain codegen.cache
-             codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines codegen.routine""",
+             codegen._abi codegen.folder codegen.uses codegen.sanitizers codegen.compiler codegen.toolchain
+             codegen.cache codegen.artefact codegen.trampoline codegen.library codegen.functions codegen.lines
+             codegen.routine""",
     "C3": "codegen.write codegen.build codegen.bundle codegen.exported",
     "L0": "types ir tree errors config",
     "L1": "builder prim",

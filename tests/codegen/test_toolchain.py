@@ -408,60 +408,6 @@ def test_the_first_failure_ends_the_others(tmp_path, monkeypatch):
         assert [process.output for process in done] == [f"{n}\n" for n in range(9)]
 
 
-OVERFLOW = SOURCE.replace(
-    "for (int k = 0; k < 2; k++)",
-    "args->flags = INT64_MAX; args->flags += args->dims[0];\n    for (int k = 0; k < 2; k++)",
-)
-OUTSIDE = SOURCE.replace("picked[0] = w[i[0]];", "picked[0] = ((volatile const float *)w)[3];")
-
-SANITIZED = """
-import sys
-from pathlib import Path
-import numpy as np
-from gtensor.codegen import trampoline
-from gtensor.codegen.artefact import Recipe, Workshop
-from gtensor.codegen.library import Library
-from gtensor.codegen.options import Options
-from gtensor.codegen.toolchain import check_sanitizers
-cache, cc, sanitize, unit = sys.argv[1:]
-options = Options(cache=Path(cache), cc=cc, sanitize=sanitize)
-check_sanitizers(options)
-text = Path(unit).read_text(encoding="utf-8")
-entry = Workshop(options).make(Recipe("by_hand", text), {"by_hand.c": text})
-library = Library(entry.library_path, trampoline.abi_bridge(), lambda: 0)
-x = np.ones((2, 3), np.float32)
-w = np.ones(3, np.float32)
-y, _ = library.call([x, w, np.zeros(2, np.int64), np.empty(0, bool)], state=library.new_state())
-print("ran", float(y.sum()))
-"""
-
-
-def sanitized(tmp_path, name, kinds, text, **variables):
-    unit = tmp_path / "unit.c"
-    unit.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-c", SANITIZED, str(tmp_path / "cache"), name, kinds, str(unit)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, **variables})
-
-
-@pytest.mark.parametrize("name", COMPILERS)
-def test_the_undefined_behaviour_sanitizer(tmp_path, name):
-    assert "ran 6.0" in sanitized(tmp_path, name, "undefined", SOURCE).stdout
-    done = sanitized(tmp_path, name, "undefined", OVERFLOW)
-    assert done.returncode != 0 and "signed integer overflow" in done.stderr
-
-
-@pytest.mark.skipif(GCC is None or sys.platform != "linux", reason="preloads gcc's libasan")
-def test_the_address_sanitizer(tmp_path):
-    done = sanitized(tmp_path, "gcc", "address,undefined", SOURCE)
-    assert done.returncode == 1 and "must be in the process before Python starts" in done.stderr
-    asan = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
-    preload = {"LD_PRELOAD": asan, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
-    done = sanitized(tmp_path, "gcc", "address,undefined", SOURCE, **preload)
-    assert "ran 6.0" in done.stdout, done.stderr[-2000:]
-    done = sanitized(tmp_path, "gcc", "address", OUTSIDE, **preload)
-    assert done.returncode != 0 and "heap-buffer-overflow" in done.stderr
-
-
 def test_a_trampoline_that_cannot_be_compiled_is_tried_once(cache, monkeypatch):
     monkeypatch.setattr(trampoline, "_CHOSEN", [])
     monkeypatch.setattr(trampoline, "source", lambda: "#error no trampoline today\n")
