@@ -2,7 +2,7 @@ PYTHON ?= python
 N ?= 1000
 ROUNDS ?= 100
 
-.PHONY: test check lint golden fuzz stress demo bench
+.PHONY: test check lint golden fuzz stress sanitize demo bench
 
 # The tests that say in a minute whether the tree is sound.
 test:
@@ -28,6 +28,9 @@ fuzz:
 # Twenty processes that compile the same step at once, killed at random: make stress ROUNDS=20
 stress:
 	$(PYTHON) -m tests.stress --rounds $(ROUNDS)
+# All tests with all C under the address and undefined-behaviour sanitizers: CONTRIBUTING.md says what they see.
+sanitize:
+	$(PYTHON) -m tests.sanitized
 
 # Train on handwritten digits.
 demo:

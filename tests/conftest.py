@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from gtensor import resident
 from gtensor.codegen import library, sanitizers
-from tests.sanitized import exact
+from tests.sanitized import LEFT_OUT, exact
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -86,6 +86,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--golden"):
         config.hook.pytest_deselected(items=[item for item in items if not has_golden(item)])
         items[:] = filter(has_golden, items)
+    if sanitizers.loaded():
+        for item in items:
+            if mark := item.get_closest_marker("unsanitized"):
+                item.add_marker(pytest.mark.skip(reason=LEFT_OUT + mark.args[0]))
 
 
 def has_golden(item: pytest.Item) -> bool:

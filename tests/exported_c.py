@@ -11,6 +11,8 @@ import sys
 import cffi
 import numpy as np
 
+from tests import sanitized
+
 STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
 ZIG = [sys.executable, "-m", "ziglang", "cc"] if importlib.util.find_spec("ziglang") else []
 COMPILERS = {name: [name] for name in ("gcc", "clang") if shutil.which(name)} | ({"zig": ZIG} if ZIG else {})
@@ -19,7 +21,8 @@ KINDS = {"float": np.float32, "double": np.float64, "int64_t": np.int64, "int32_
 
 def run(*command, cwd=None, code=0):
     """What a command prints; it must end with that code."""
-    done = subprocess.run([str(word) for word in command], cwd=cwd, capture_output=True, text=True, timeout=300)
+    command, environment = [str(word) for word in command], sanitized.outside()
+    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == code, done.stderr
     return done.stdout
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks import exported
-from gtensor.codegen import toolchain
+from gtensor.codegen import sanitizers, toolchain
 from gtensor.codegen.options import Options
 from tests.exported_c import COMPILERS, STRICT, ZIG, records, run, sources
 from tests.values import same
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = ROOT / "templates"
 NODE = shutil.which("node")
 QEMU, QEMU_ARM = (shutil.which(f"qemu-{cpu}") or shutil.which(f"qemu-{cpu}-static") for cpu in ("aarch64", "arm"))
-SANITIZED = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZED = sanitizers.flags(("address", "undefined"), clang=False)
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="tools and programs of Linux")
 with_zig = pytest.mark.skipif(not ZIG, reason="the package ziglang, which is not installed, compiles for it")

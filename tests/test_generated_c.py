@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks import gtensor_models
 from gtensor import ir
-from gtensor.codegen import build, show
+from gtensor.codegen import build, sanitizers, show
 from gtensor.codegen.abi import TEMPLATES
 from gtensor.codegen.emit import Source, emit
 from gtensor.codegen.options import Options
@@ -26,6 +26,7 @@ from gtensor.config import get
 from gtensor.fuse import fuse
 from gtensor.lower import lower
 from gtensor.passes import simplify
+from tests import sanitized
 
 from .lowered import traced
 
@@ -81,7 +82,8 @@ def test_no_warnings(name, target, standard, compiler, tmp_path):
     flags = [f"-std={standard[0]}", standard[1], "-Wall", "-Wextra", "-Werror", "-ffp-contract=off", "-fno-math-errno"]
     for path in written(source(name, target), tmp_path):
         command = [compiler, *flags, "-c", path.name, "-o", "unit.o"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        environment = sanitized.outside()
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr
 
 
@@ -144,8 +146,8 @@ def test_sanitizers_find_nothing(name, tmp_path):
     (tmp_path / "driver.c").write_text(DRIVER)
     (tmp_path / "data").write_bytes(b"".join(np.ascontiguousarray(np.asarray(x)).tobytes() for x in leaves))
     machine = build.target(Options(cache=get("cache"))).flags
-    checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer"]
-    command = ["gcc", "-std=gnu99", "-O1", "-g", *machine, *checks, "-ffp-contract=off", "driver.c", *paths, "-lm"]
+    checks = sanitizers.flags(("address", "undefined"), clang=False)
+    command = ["gcc", "-std=gnu99", "-O1", *machine, *checks, "-ffp-contract=off", "driver.c", *paths, "-lm"]
     subprocess.run([*command, "-o", "run"], cwd=tmp_path, check=True, capture_output=True)
     done = subprocess.run(
         ["./run", "data"], cwd=tmp_path, capture_output=True, text=True, env={"ASAN_OPTIONS": "detect_leaks=0"}

@@ -19,6 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from gtensor.codegen import sanitizers
+from tests import sanitized
+
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 SIGNED, UNSIGNED = ("i8", "i16", "i32", "i64"), ("u8", "u16", "u32", "u64")
 NUMPY = {
@@ -38,6 +41,9 @@ FLAGS = {
     "native": ("-std=gnu99", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off"),
     "plain": ("-std=c99", "-O0", "-ffp-contract=off"),
 }
+UNDEFINED = ("-O1", *sanitizers.flags(("undefined",), clang=False))
+"""Flags that end a program at the first thing that C leaves undefined."""
+
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)] or ["cc"]
 REGISTERS = {16: (), 32: ("__AVX__", "__FMA__"), 64: ("__AVX512F__", "__AVX512DQ__")}
 """Bytes of a vector -> the macros that say that the target has such registers."""
@@ -64,13 +70,14 @@ class Build:
         source = out.with_suffix(".c")
         source.write_text(f"#define GT_WIDTH {self.width}\n{text}" if self.width else text, encoding="utf-8")
         command = [self.compiler, *FLAGS[self.kind], *WARNINGS, *flags, f"-I{TEMPLATES}", str(source), "-o", str(out)]
-        done = subprocess.run([*command, "-lm"], capture_output=True, text=True)
+        done = subprocess.run([*command, "-lm"], capture_output=True, text=True, env=sanitized.outside())
         assert done.returncode == 0, done.stderr
         return out
 
     def run(self, text: str, folder: Path, *flags: str) -> str:
         """Compile and run a program; what it printed."""
-        done = subprocess.run([str(self.compile(text, folder, *flags))], capture_output=True, text=True)
+        program = [str(self.compile(text, folder, *flags))]
+        done = subprocess.run(program, capture_output=True, text=True, env=sanitized.outside())
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 

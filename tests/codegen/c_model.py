@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from gtensor.codegen import sanitizers
 from gtensor.codegen.cexpr import DTYPES
 from gtensor.codegen.emit import Source, emit
 from gtensor.codegen.library import dtype_of
@@ -24,13 +25,14 @@ from gtensor.codegen.memory import Plan, nbytes
 from gtensor.codegen.program import Extent, Program, upper
 from gtensor.codegen.target import PORTABLE, Target
 from gtensor.codegen.write import place
+from tests import sanitized
 
 HERE = Path(__file__).resolve().parent
 TEMPLATES = HERE.parents[1] / "templates"
 NUMPY = {tag: dtype_of(tag).name for tag in DTYPES}
 WARNINGS = ("-Wall", "-Wextra", "-Werror")
 FLAGS = ("-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-ffp-contract=off")
-SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZE = ("-O1", *sanitizers.flags(("address", "undefined"), clang=False))
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)] or ["cc"]
 
 
@@ -79,7 +81,7 @@ def _folder() -> tempfile.TemporaryDirectory:
 
 
 def _build(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=sanitized.outside())
     assert done.returncode == 0, done.stderr[:4000]
 
 
@@ -121,8 +123,12 @@ def run(
     loop: tuple[int, int, int] = (-1, 0, 0),
     rows: Sequence[int] | None = None,
     batched: tuple[str, ...] = (),
+    under: tuple[str, ...] = (),
 ) -> Run:
-    """Compile and run. `values` holds inputs and state by name; `loop` is (steps, batch, first)."""
+    """Compile and run, `under` a command that takes one, such as valgrind.
+
+    `values` holds inputs and state by name; `loop` is (steps, batch, first).
+    """
     plan_ = planned(program, target, blas)
     found = emit(plan_, target)
     path = compiled(found, compiler, ("-O3", *target.flags) if flags is None else flags)
@@ -139,7 +145,7 @@ def run(
         data = arrays[item.name].tobytes()
         block[offset : offset + len(data)] = data
     message += np.array([len(block)], np.int64).tobytes() + bytes(block)
-    done = subprocess.run([str(path)], input=message, capture_output=True)
+    done = subprocess.run([*under, str(path)], input=message, capture_output=True, env=sanitized.outside())
     assert done.returncode == 0, done.stderr.decode()[:4000]
     return _reply(program, plan_, done.stdout, dims, loop[0], sizes)
 

@@ -1,6 +1,7 @@
 /* Runs a model, one call or a loop over batches, on memory of exactly the size that its description asks
  * for: what it reads or writes outside is seen by a sanitizer. Arrays without bytes are NULL, memory starts
- * as FILL (0xA5), a call gets no BLAS table but with -DWITH_BLAS a plain one.
+ * as FILL (0xA5), but with -DUNWRITTEN not the workspace, so that valgrind sees what depends on it. A call gets no
+ * BLAS table but with -DWITH_BLAS a plain one.
  *
  * stdin, int64 each: dims; steps (-1: one call), batch, first; the number of rows (-1: none), and the rows;
  * then for each input its bytes, whether it is batched, and the data; the bytes of the state, and the state.
@@ -16,11 +17,17 @@
 #define FILL 0xA5
 #endif
 
-static void *room(int64_t bytes)
+static void *unwritten(int64_t bytes)
 {
     void *p = NULL;
     if (bytes && posix_memalign(&p, 64, (size_t)bytes))
         exit(3);
+    return p;
+}
+
+static void *room(int64_t bytes)
+{
+    void *p = unwritten(bytes);
     if (bytes)
         memset(p, FILL, (size_t)bytes);
     return p;
@@ -80,9 +87,9 @@ int main(void)
     take(row, rows > 0 ? 8 * rows : 0);
     loop.rows = rows < 0 ? NULL : row;
 
-    void *in[64], *out[64];
-    int64_t in_bytes[64];
-    uint8_t batched[64];
+    void *in[256], *out[256];
+    int64_t in_bytes[256];
+    uint8_t batched[256];
     int64_t gather = 0;
     for (int64_t n = 0; n < model->n_inputs; ++n) {
         in_bytes[n] = number();
@@ -106,7 +113,11 @@ int main(void)
     take(state, model->state_bytes);
 
     gt_args args = {.size = sizeof args, .in = (const void *const *)in, .out = out, .state = state, .dims = dims};
+#ifdef UNWRITTEN
+    args.work = unwritten(model->work_bytes);
+#else
     args.work = room(model->work_bytes);
+#endif
 #ifdef WITH_BLAS
     const gt_blas blas = {sizeof blas, sgemm, dgemm};
     args.blas = &blas;

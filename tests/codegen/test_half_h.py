@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.codegen.c_headers import NUMPY, SCALAR, VECTOR, Build, awkward
+from tests.codegen.c_headers import NUMPY, SCALAR, UNDEFINED, VECTOR, Build, awkward
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -197,4 +197,4 @@ def test_nothing_is_undefined(c_folder):
         ]  # fmt: skip
     text = "\n".join([*lines, "    return 0;", "}"])
     build = SCALAR[0]
-    assert build.run(text, c_folder, "-O1", "-fsanitize=undefined", "-fno-sanitize-recover=undefined") == ""
+    assert build.run(text, c_folder, *UNDEFINED) == ""

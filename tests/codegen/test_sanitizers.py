@@ -67,7 +67,7 @@ def use(tmp_path: Path, compiler: str, kinds: str, text: str = SOURCE, environme
     unit = tmp_path / "unit.c"
     unit.write_text(text, encoding="utf-8")
     command = [sys.executable, "-c", USE, str(tmp_path / "cache"), compiler, kinds, str(unit)]
-    environment = sanitizers.without(os.environ) if environment is None else environment
+    environment = sanitized.outside() if environment is None else environment
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment)
 
 
@@ -98,7 +98,7 @@ def test_without_its_sanitizer_in_the_process_a_library_is_not_loaded(tmp_path, 
     asked = hint.partition("$(")[2].partition(")")[0].split()
     found = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
     assert asked[0] == compiler and os.path.isabs(found) and os.path.exists(found)
-    environment = {**sanitizers.without(os.environ), "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0"}
+    environment = {**sanitized.outside(), "LD_PRELOAD": found, "ASAN_OPTIONS": "detect_leaks=0"}
     assert "ran 6.0" in use(tmp_path, compiler, "address", environment=environment).stdout
 
 
