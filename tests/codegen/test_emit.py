@@ -16,6 +16,7 @@ from tests.codegen.by_hand import add, inp, kernel, load, make, out, phases, row
 from tests.codegen.c_model import COMPILERS, NATIVE, NUMPY, SANITIZE, TARGETS, at, run, source
 from tests.codegen.random_programs import BATCH, programs
 from tests.codegen.run_program import Failed, run_apart, sample
+from tests.valgrind import COMMAND, with_valgrind
 
 B = Dim(0, "B", 9)
 SANE = (*SANITIZE, *NATIVE.flags)
@@ -403,13 +404,36 @@ def test_random_programs_do_nothing_undefined(program, dim, seed):
     compare(program, dim, seed, "native", SANE, COMPILERS[0])
 
 
-def compare(program, dim, seed, kind, flags, compiler):
+UNWRITTEN = ("-O1", "-g", "-DUNWRITTEN")
+WATCHED = (*COMMAND, "--leak-check=no")
+"""The driver keeps what it has until its end."""
+
+
+@with_valgrind
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
+@given(program=programs(), dim=st.integers(0, BATCH.bound), seed=st.integers(0, 9))
+def test_random_programs_read_nothing_that_they_have_not_written(program, dim, seed):
+    compare(program, dim, seed, "narrow", UNWRITTEN, COMPILERS[0], WATCHED)
+
+
+@with_valgrind
+def test_a_read_of_what_was_not_written_is_found():
+    steps = [
+        kernel("k", (2,), load("a", "x", 1), store("w", "a", 1)),
+        kernel("l", (3,), load("a", "w", 1), store("y", "a", 1)),
+    ]
+    program = make([inp("x", (3,)), work("w", (3,)), out("y", (3,))], steps, dims=())
+    with pytest.raises(AssertionError, match="uninitialised"):
+        run(program, {"x": values(3)}, target=TARGETS["narrow"], flags=UNWRITTEN, under=WATCHED)
+
+
+def compare(program, dim, seed, kind, flags, compiler, under=()):
     given_values = sample(program, seed)
     arrays = {}
     for item in (*program.inputs, *program.state):
         count = np.prod([at(n, (dim if item in program.inputs else BATCH.bound,)) for n in item.shape], dtype=int)
         arrays[item.name] = given_values[item.name][:count]
-    found = run(program, arrays, dims=(dim,), target=TARGETS[kind], flags=flags, compiler=compiler)
+    found = run(program, arrays, dims=(dim,), target=TARGETS[kind], flags=flags, compiler=compiler, under=under)
     expected, told = {}, (0, 0, 0)
     try:
         expected = run_apart(program, given_values, (dim,))
