@@ -28,6 +28,7 @@ fuzz:
 # Twenty processes that compile the same step at once, killed at random: make stress ROUNDS=20
 stress:
 	$(PYTHON) -m tests.stress --rounds $(ROUNDS)
+
 # All tests with all C under the address and undefined-behaviour sanitizers: CONTRIBUTING.md says what they see.
 sanitize:
 	$(PYTHON) -m tests.sanitized

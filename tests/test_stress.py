@@ -9,6 +9,8 @@ import pytest
 
 from tests.stress import one_round, warm
 
+pytestmark = pytest.mark.unsanitized("measures how long processes wait")
+
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory):
