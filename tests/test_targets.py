@@ -29,6 +29,9 @@ X86 = [name for name in PLATFORMS if name.startswith("x86-64")]
 on_x86 = pytest.mark.skipif(machine.system() != "linux x86_64", reason="x86-64 code runs on Linux on such a machine")
 
 
+natively = pytest.mark.unsanitized("names the compiler of this system, which is none for another")
+
+
 @pytest.fixture
 def folder(tmp_path):
     return tmp_path / "a model"
@@ -154,6 +157,7 @@ def test_other_kinds_of_models(tmp_path):
 # ---- other systems -----------------------------------------------------------------------------------------
 
 
+@natively
 @with_zig
 @pytest.mark.parametrize("target", ["aarch64", "aarch64-macos"])
 def test_another_system(target, train, folder, tmp_path):
@@ -204,6 +208,7 @@ def never_built(name):
     return gt.compile(lambda x: x * 3 + len(name)).trace(gt.spec((3,))).lower().compile()
 
 
+@natively
 def test_without_a_compiler_for_it(folder, foreign, monkeypatch):
     step = never_built("without")
     monkeypatch.setattr(toolchain.shutil, "which", lambda name: None)
@@ -243,6 +248,7 @@ double = gt.compile(lambda x: 2 * x).trace(gt.spec((3,))).lower().compile()
 """
 
 
+@natively
 @with_zig
 def test_the_command_for_another_system_with_a_compiler_of_ones_own(tmp_path, foreign):
     """GT_CC names it; what runs here is compiled by the compiler of this machine."""

@@ -21,7 +21,7 @@ from gtensor.codegen.folder import LAYOUT
 from gtensor.codegen.options import Options
 from gtensor.errors import ToolchainError
 
-from .processes import WARM, run
+from .processes import run
 
 X = np.array([0.5, -2], np.float32)
 
@@ -76,8 +76,9 @@ def test_a_small_disk_for_everything(small_disk):
 
 @pytest.fixture
 def warm(tmp_path):
-    """A cache that knows the compiler and the bridge to Python."""
-    run(WARM, GT_CACHE=tmp_path / "cache")
+    """A cache that knows the compiler of this process."""
+    with gt.config(cache=tmp_path / "cache"):
+        gt.compile(lambda x: x + 1)(X)
     return tmp_path / "cache"
 
 
