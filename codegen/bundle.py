@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +31,25 @@ class BundleError(CodegenError):
     """Files of a model that are missing, damaged, or of another version."""
 
 
-def write(folder: Path, library: Path, units: Mapping[str, str], options: Options) -> dict[str, Any]:
-    """Write a library and its C into a folder; returns what `load` has to know of them, as JSON data."""
+@dataclass(frozen=True)
+class Parts:
+    """What is kept of a model's code: the library's file, its C by name, what it was compiled with, its memory.
+
+    `state_bytes` is what lasts from call to call, `work_bytes` what a call works in.
+    """
+
+    library: Path
+    units: Mapping[str, str]
+    options: Options
+    state_bytes: int
+    work_bytes: int
+
+
+def write(folder: Path, parts: Parts) -> dict[str, Any]:
+    """Write a library and its C into a folder; returns what `load` and people have to know of them, as JSON data."""
+    library, options = parts.library, parts.options
     (folder / SOURCES).mkdir()
-    for name, text in with_headers(units).items():
+    for name, text in with_headers(parts.units).items():
         (folder / SOURCES / name).write_text(text, encoding="utf-8")
     # A loader takes two files of one name for one library: the name says what is inside.
     name = f"model-{_digest(library)[:16]}.so"
@@ -43,7 +59,9 @@ def write(folder: Path, library: Path, units: Mapping[str, str], options: Option
         "library": name,
         **_machine(options),
         "variant": options.variant,
-        "units": sorted(units),
+        "state_bytes": parts.state_bytes,
+        "work_bytes": parts.work_bytes,
+        "units": sorted(parts.units),
         "files": {str(path.relative_to(folder)): _digest(path) for path in sorted(folder.rglob("*")) if path.is_file()},
     }
 

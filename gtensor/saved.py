@@ -24,7 +24,7 @@ import numpy as np
 
 from . import arrays_file
 from .codegen import build, bundle
-from .codegen.bundle import BundleError
+from .codegen.bundle import BundleError, Parts
 from .codegen.library import ERR_INDEX, ERR_MATRIX, Failure, Library
 from .codegen.options import Options
 from .codegen.platforms import NATIVE
@@ -112,7 +112,7 @@ def save(
     place = Path(folder).expanduser()
     if place.exists() and not (place / MANIFEST).is_file() and not (place.is_dir() and not any(place.iterdir())):
         raise FileError(f"save: {place} is there and no saved model, so it is left as it is", hint="name a new folder")
-    library, units, options = _code(compiled, target)
+    parts = _parts(compiled, target)
     about = {"format": FORMAT, "gtensor": sys.modules[__package__ or "gtensor"].__version__, "kind": kind, **extra}
     about["interface"] = compiled.interface.as_json()
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def save(
     try:
         if arrays:
             arrays_file.write(draft / ARRAYS, arrays)
-        about["library"] = bundle.write(draft, library, units, options)
+        about["library"] = bundle.write(draft, parts)
         (draft / MANIFEST).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
         os.chmod(draft, 0o777 & ~arrays_file.UMASK)
         _replace(draft, place)
@@ -129,11 +129,12 @@ def save(
         raise
 
 
-def _code(compiled: Code, target: str) -> tuple[Path, Mapping[str, str], Options]:
-    """The library for a target, its C, and what it was compiled with."""
-    options = options_of(compiled)
+def _parts(compiled: Code, target: str) -> Parts:
+    """The code of a model for a target; for others than its own it is compiled now."""
+    options, library = options_of(compiled), compiled.library
     if target in (NATIVE, options.target):
-        return compiled.library.path, compiled.library.sources, options
+        model = library.model
+        return Parts(library.path, library.sources, options, model.state_bytes, model.work_bytes)
     if isinstance(compiled, LoadedCode):
         raise OptionError(
             f"{compiled.interface.name} was loaded from {compiled.folder}, so it stays what it was compiled for",
@@ -141,8 +142,10 @@ def _code(compiled: Code, target: str) -> tuple[Path, Mapping[str, str], Options
         )
     with user_errors():
         options = replace(options, target=target, cc=Settings.now().options.cc)
-        entry = build.artefact(compiled.lowered.program, compiled.traced.key, options)
-        return entry.library_path, {name: entry.read(name) for name in entry.sources}, options
+        program = compiled.lowered.program
+        entry, plan = build.artefact(program, compiled.traced.key, options), build.place(program, options)
+        units = {name: entry.read(name) for name in entry.sources}
+        return Parts(entry.library_path, units, options, plan.state_bytes, plan.work_bytes)
 
 
 def read(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], LoadedCode, dict[str, Array]]:

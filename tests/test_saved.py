@@ -179,6 +179,15 @@ def train_elsewhere(folder, **environment):
     )
 
 
+def test_the_manifest_says_what_memory_a_model_takes(folder):
+    train = trainer(gt.optim.adam(0.01))
+    train.save(folder)
+    about = json.loads((folder / "manifest.json").read_text())["library"]
+    leaves = sum(leaf.nbytes for leaf in train.block.copies().values())
+    assert leaves <= about["state_bytes"] <= leaves + 64 * len(train.block.copies())
+    assert about["work_bytes"] == train.compiled.library.model.work_bytes > 0
+
+
 def test_a_saved_model_trains_without_a_compiler(folder, tmp_path):
     train = trainer(gt.optim.adam(0.01))
     train.save(folder)

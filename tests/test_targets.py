@@ -75,6 +75,8 @@ def test_a_level_of_x86_64(target, train, folder):
     assert frozenset(about["needs"]) == PLATFORMS[target].needs and elf(library(folder)) == 62
     assert f"-march={target}" in toolchain.find(Options(target=target)).flags
     loaded = gt.load(folder)
+    model = loaded.compiled.library.model
+    assert (about["state_bytes"], about["work_bytes"]) == (model.state_bytes, model.work_bytes)
     inside = loaded.compiled.library.path == library(folder)
     assert inside == PLATFORMS[target].runs_here
     assert not loaded.compiled.library.model.needs_blas
