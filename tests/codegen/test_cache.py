@@ -102,6 +102,19 @@ def test_damage_is_found_and_repaired(store, name, harm, tmp_path):
     assert store.find(KEY) is not None
 
 
+@pytest.mark.parametrize("name", ["f.so", "f.c", "key.txt", "entry.json"])
+def test_no_bit_of_an_entry_is_taken_as_it_is_not(name, store):
+    """Not one of any file, wherever it is; but for the words about an entry that are for people only."""
+    path = put(store).path / name
+    held = path.read_bytes()
+    told = [held.index(word) for word in (b'"cc"', b'"f",')] if name == "entry.json" else []
+    for place in range(len(held)):
+        if not any(start <= place < start + 4 for start in told):
+            path.write_bytes(held[:place] + bytes([held[place] ^ 1 << place % 8]) + held[place + 1 :])
+            with pytest.raises(Damaged):
+                verify(path.parent)
+
+
 def test_files_of_another_format_are_damage(store):
     path = put(store).path / "entry.json"
     about = json.loads(path.read_text())

@@ -254,7 +254,7 @@ def test_run_time_extents(refused):
 
 
 def test_a_setting_that_does_not_exist(refused):
-    with refused(GTensorError, "there is no setting 'verbose'", "hint: settings are cache, cc"):
+    with refused(GTensorError, "there is no setting 'verbose'", "hint: settings are cache, cache_size, cc"):
         gt.config(verbose=1).__enter__()  # fault
 
 
