@@ -11,9 +11,9 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..codegen.lazy import Lazy
 from ..errors import OptionError, ShapeError
 from ..narrow import rounded_once
 from ..ops.arithmetic import add, maximum, minimum
@@ -23,6 +23,11 @@ from ..ops.statistics import floating
 from ..tensor import Tensor, apply, as_tensor, cast
 from ..types import Dim
 from .convolution import Sizes, sizes
+
+if TYPE_CHECKING:
+    import fractions
+else:
+    fractions = Lazy("fractions")
 
 FINEST = 10**6
 """The largest denominator of a scale factor, so that places are exact in int64."""
@@ -60,7 +65,9 @@ def interpolate(
     after, ratios = _sizes(before, size, scale_factor)
     for axis, old, new, ratio in zip(range(2, tensor.ndim), before, after, ratios, strict=True):
         if align_corners:
-            tensor = way.place(tensor, axis, old, new, Fraction(old - 1, max(new - 1, 1)), Fraction(0))
+            tensor = way.place(
+                tensor, axis, old, new, fractions.Fraction(old - 1, max(new - 1, 1)), fractions.Fraction(0)
+            )
         else:
             tensor = way.place(tensor, axis, old, new, ratio, way.start(ratio))
     return tensor
@@ -69,24 +76,24 @@ def interpolate(
 upsample = interpolate
 
 
-def _sizes(before: Sizes, size: Any, factor: Any) -> tuple[Sizes, list[Fraction]]:
+def _sizes(before: Sizes, size: Any, factor: Any) -> tuple[Sizes, list[fractions.Fraction]]:
     """The new sizes, and how many old elements there are to a new one."""
     if (size is None) == (factor is None):
         raise OptionError("interpolate: one of size and scale_factor must be given")
     if size is not None:
         after = sizes("interpolate", "size", size, len(before))
-        return after, [Fraction(old, new) for old, new in zip(before, after, strict=True)]
+        return after, [fractions.Fraction(old, new) for old, new in zip(before, after, strict=True)]
     factors = tuple(factor) if isinstance(factor, Sequence) else (factor,) * len(before)
     if len(factors) != len(before) or not all(isinstance(f, (int, float)) and 0 < f < math.inf for f in factors):
         raise OptionError(f"interpolate: scale_factor must be one or {len(before)} positive numbers, not {factor!r}")
-    exact = [Fraction(f).limit_denominator(FINEST) for f in factors]
+    exact = [fractions.Fraction(f).limit_denominator(FINEST) for f in factors]
     after = tuple(math.floor(old * f) for old, f in zip(before, exact, strict=True))
     if not all(after):
         raise OptionError(f"interpolate: scale_factor {factor!r} leaves nothing of {before}")
     return after, [1 / f for f in exact]
 
 
-def _nearest(x: Tensor, axis: int, old: int, new: int, ratio: Fraction, start: Fraction) -> Tensor:
+def _nearest(x: Tensor, axis: int, old: int, new: int, ratio: fractions.Fraction, start: fractions.Fraction) -> Tensor:
     """New element i is old element floor(i * ratio + start)."""
     shape = x.type.shape
     if ratio * new == old and new % old == 0:  # wherever it starts inside the first element
@@ -98,7 +105,7 @@ def _nearest(x: Tensor, axis: int, old: int, new: int, ratio: Fraction, start: F
     return take(x, minimum(steps // below, old - 1), axis=axis)
 
 
-def _steps(new: int, ratio: Fraction, start: Fraction) -> tuple[Tensor, int]:
+def _steps(new: int, ratio: fractions.Fraction, start: fractions.Fraction) -> tuple[Tensor, int]:
     """The places i * ratio + start of new elements, as integers over a common denominator."""
     below = math.lcm(ratio.denominator, start.denominator)
     return arange(new) * int(ratio * below) + int(start * below), below
@@ -110,7 +117,7 @@ def _share(steps: Tensor, below: int, x: Tensor, axis: int) -> Tensor:
     return apply("reshape", share, shape=(*share.type.shape, *(1,) * (x.ndim - axis - 1)))
 
 
-def _linear(x: Tensor, axis: int, old: int, new: int, ratio: Fraction, start: Fraction) -> Tensor:
+def _linear(x: Tensor, axis: int, old: int, new: int, ratio: fractions.Fraction, start: fractions.Fraction) -> Tensor:
     """New element i lies at i * ratio + start, between two old elements, and never before the first."""
     if old == new:
         return x
@@ -126,7 +133,7 @@ BEND = -0.75
 """The slope of the cubic kernel at 1, by which it is known."""
 
 
-def _cubic(x: Tensor, axis: int, old: int, new: int, ratio: Fraction, start: Fraction) -> Tensor:
+def _cubic(x: Tensor, axis: int, old: int, new: int, ratio: fractions.Fraction, start: fractions.Fraction) -> Tensor:
     """New element i lies at i * ratio + start, among two old elements on either side; the outermost go on for ever."""
     if old == new:
         return x
@@ -149,16 +156,16 @@ class _Mode:
     """How many axes a mode resizes (None: any number), its function, and where the first place is, given the ratio."""
 
     axes: int | None
-    place: Callable[[Tensor, int, int, int, Fraction, Fraction], Tensor]
-    start: Callable[[Fraction], Fraction]
+    place: Callable[[Tensor, int, int, int, fractions.Fraction, fractions.Fraction], Tensor]
+    start: Callable[[fractions.Fraction], fractions.Fraction]
 
 
-def _centred(ratio: Fraction) -> Fraction:
+def _centred(ratio: fractions.Fraction) -> fractions.Fraction:
     return (ratio - 1) / 2
 
 
 MODES = {
-    "nearest": _Mode(None, _nearest, lambda ratio: Fraction(0)),
+    "nearest": _Mode(None, _nearest, lambda ratio: fractions.Fraction(0)),
     "nearest-exact": _Mode(None, _nearest, lambda ratio: ratio / 2),
     "linear": _Mode(1, _linear, _centred),
     "bilinear": _Mode(2, _linear, _centred),
