@@ -115,9 +115,8 @@ class Workshop:
             if done.output.strip():
                 self.options.say(1, f"toolchain: {recipe.label}: the compiler says:\n{done.output.rstrip()}")
             units = [name for name in sources if name.endswith(".c")]
-            command = shlex.join(
-                word for word in done.command if str(draft.path) not in word
-            )  # else no two are the same
+            # Without the folder of the moment: equal entries have equal bytes.
+            command = shlex.join(word for word in done.command if str(draft.path) not in word)
             return self.cache.publish(draft, key, label=recipe.label, library=library, sources=units, command=command)
 
     def assembly(self, recipe: Recipe, sources: Mapping[str, str]) -> str:

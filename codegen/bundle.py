@@ -104,7 +104,7 @@ def load(folder: Path, about: Mapping[str, Any], name: str, options: Options) ->
         try:
             return library(folder / about["library"])
         except LibraryError as error:  # such as one that wants a newer C library
-            reason = str(error)
+            reason = f"has a library that is of no use here ({error})"
     options.say(1, f"load: {folder} {reason}: its C is compiled")
     digest = hashlib.sha256("".join(f"{n}\0{text}\0" for n, text in sources.items()).encode()).hexdigest()
     recipe = Recipe(name, f"bundle {digest}\n{provider.text}")

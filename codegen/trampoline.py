@@ -249,9 +249,8 @@ def compiled(workshop: Workshop) -> Path:
         try:
             entry = workshop.make(made, {"gt_stepper.c": source()}, search=(include,))
         except CompileError as error:
-            if error.process.status > 0 and roomy(
-                folder.writable()
-            ):  # neither killed nor out of room: so it will again
+            # Neither killed nor out of room: it would fail again.
+            if error.process.status > 0 and roomy(folder.writable()):
                 folder.remember("trampoline", about, "failed")
             raise
     return entry.library_path
